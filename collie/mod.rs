@@ -1,0 +1,1 @@
+//! Collie: the session of an agent on the phone.

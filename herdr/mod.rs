@@ -1,0 +1,1 @@
+//! Herdr: the state of an agent on the desk.

@@ -1,0 +1,3 @@
+//! The command `agent-presence`.
+
+fn main() {}

@@ -1,0 +1,3 @@
+//! The fake Herdr as a command.
+
+fn main() {}
