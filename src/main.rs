@@ -1,3 +1,7 @@
 //! The command `agent-presence`.
 
-fn main() {}
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    agent_presence::cli::run(std::env::args_os())
+}

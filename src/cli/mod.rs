@@ -1,0 +1,120 @@
+//! The command line: one file a command.
+
+mod approve;
+mod ask;
+mod inside;
+mod output;
+mod say;
+mod state;
+#[cfg(feature = "watch")]
+mod watch;
+mod wrap;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Parser, Subcommand};
+
+/// Shows a coding agent in Herdr on the desk and in Collie on the phone.
+#[derive(Debug, Parser)]
+#[command(name = "agent-presence", version, max_term_width = 100)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Run an agent and show it in both places.
+    Wrap(wrap::Arguments),
+    /// From inside the agent: say what it is doing.
+    State(state::Arguments),
+    /// From inside the agent: say something in the chat.
+    Say(say::Arguments),
+    /// From inside the agent: ask the user to choose, and print the id of the choice.
+    Ask(ask::Arguments),
+    /// From inside the agent: ask whether a tool may run.
+    Approve(approve::Arguments),
+    /// See and answer what the phone shows, in this terminal.
+    #[cfg(feature = "watch")]
+    Watch(watch::Arguments),
+}
+
+/// What the command exits with. `wrap` exits as its agent did instead.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Exit {
+    /// It is done; for `approve`: allowed.
+    Done = 0,
+    /// It failed.
+    Failed = 1,
+    /// The command line makes no sense.
+    Usage = 2,
+    /// There is no presence here, or nobody to ask.
+    NoPresence = 3,
+    /// `approve`: denied; `ask`: closed without an answer.
+    Denied = 4,
+    /// `approve` and `ask`: nobody answered in time.
+    TimedOut = 5,
+    /// `wrap`: the agent's command cannot be executed.
+    NotExecutable = 126,
+    /// `wrap`: there is no such command.
+    NotFound = 127,
+}
+
+impl From<Exit> for ExitCode {
+    fn from(exit: Exit) -> Self {
+        Self::from(exit as u8)
+    }
+}
+
+/// A failure for the user: one line, and what to exit with.
+#[derive(Debug, thiserror::Error)]
+#[error("{message}")]
+struct Failure {
+    exit: Exit,
+    message: String,
+}
+
+impl Failure {
+    fn new(exit: Exit, message: impl ToString) -> Self {
+        Self { exit, message: message.to_string() }
+    }
+}
+
+/// Runs the command line: `arguments` begin with the program's own name. What goes wrong is said in
+/// one line on standard error.
+///
+/// Does not return when `wrap` ends: the process leaves as its agent did.
+pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
+    let arguments = match Arguments::try_parse_from(arguments) {
+        Ok(arguments) => arguments,
+        Err(error) => return output::usage(&error).into(),
+    };
+    let outcome = match arguments.command {
+        Command::Wrap(arguments) => wrap::run(arguments),
+        Command::State(arguments) => state::run(arguments),
+        Command::Say(arguments) => say::run(arguments),
+        Command::Ask(arguments) => ask::run(arguments),
+        Command::Approve(arguments) => approve::run(arguments),
+        #[cfg(feature = "watch")]
+        Command::Watch(arguments) => watch::run(arguments),
+    };
+    match outcome {
+        Ok(exit) => exit.into(),
+        Err(failure) => {
+            output::complain(&failure);
+            failure.exit.into()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_command_line_is_well_formed() {
+        Arguments::command().debug_assert();
+    }
+}

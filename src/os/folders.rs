@@ -1,0 +1,89 @@
+//! Where our files live: the XDG folders.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Why there is no folder to put sockets in.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub(crate) enum NoRuntimeFolder {
+    #[error("XDG_RUNTIME_DIR is not set")]
+    NotSet,
+    #[error("XDG_RUNTIME_DIR is not an absolute path: `{}`", .0.display())]
+    NotAbsolute(PathBuf),
+    #[error("XDG_RUNTIME_DIR names no folder: `{}`", .0.display())]
+    NoFolder(PathBuf),
+}
+
+/// `$XDG_RUNTIME_DIR/agent-presence`: sockets and locks.
+///
+/// There is no fallback: Collie's service has a `/tmp` of its own, and would not see a socket there.
+pub(crate) fn runtime(
+    lookup: impl Fn(&str) -> Option<OsString>,
+) -> Result<PathBuf, NoRuntimeFolder> {
+    let folder = lookup("XDG_RUNTIME_DIR")
+        .filter(|folder| !folder.is_empty())
+        .map(PathBuf::from)
+        .ok_or(NoRuntimeFolder::NotSet)?;
+    if !folder.is_absolute() {
+        return Err(NoRuntimeFolder::NotAbsolute(folder));
+    }
+    if !folder.is_dir() {
+        return Err(NoRuntimeFolder::NoFolder(folder));
+    }
+    Ok(folder.join("agent-presence"))
+}
+
+/// `$XDG_STATE_HOME/agent-presence`, else `~/.local/state/agent-presence`: records. `None` when
+/// neither variable holds an absolute path.
+pub(crate) fn state(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| lookup(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = absolute("XDG_STATE_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))?;
+    Some(home.join("agent-presence"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn given<'a>(
+        variables: &'a [(&'a str, &'a str)],
+    ) -> impl Fn(&str) -> Option<OsString> + 'a {
+        move |name| {
+            variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
+        }
+    }
+
+    #[test]
+    fn the_runtime_folder_is_there_or_the_reason_is() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().to_str().unwrap();
+        assert_eq!(
+            runtime(given(&[("XDG_RUNTIME_DIR", path)])),
+            Ok(folder.path().join("agent-presence"))
+        );
+        assert_eq!(runtime(given(&[])), Err(NoRuntimeFolder::NotSet));
+        assert_eq!(runtime(given(&[("XDG_RUNTIME_DIR", "")])), Err(NoRuntimeFolder::NotSet));
+        assert_eq!(
+            runtime(given(&[("XDG_RUNTIME_DIR", "run")])),
+            Err(NoRuntimeFolder::NotAbsolute("run".into()))
+        );
+        assert_eq!(
+            runtime(given(&[("XDG_RUNTIME_DIR", "/nowhere/at/all")])),
+            Err(NoRuntimeFolder::NoFolder("/nowhere/at/all".into()))
+        );
+    }
+
+    #[test]
+    fn the_state_folder_falls_back_to_the_home() {
+        assert_eq!(
+            state(given(&[("XDG_STATE_HOME", "/s"), ("HOME", "/h")])),
+            Some("/s/agent-presence".into())
+        );
+        assert_eq!(
+            state(given(&[("XDG_STATE_HOME", "relative"), ("HOME", "/h")])),
+            Some("/h/.local/state/agent-presence".into())
+        );
+        assert_eq!(state(given(&[])), None);
+    }
+}

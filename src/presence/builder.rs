@@ -1,0 +1,187 @@
+//! How a presence starts.
+
+use std::env;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use super::thread::Background;
+use super::{FaceStatus, Inner, Presence};
+use crate::os::folders;
+use crate::{collie, herdr};
+
+/// The source that Herdr files our reports under, unless another is given.
+pub const DEFAULT_SOURCE: &str = "agent-presence";
+
+/// Why a presence cannot start. A face that cannot is no reason: see [`Presence::status`].
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StartError {
+    /// The agent's name or the source breaks a rule of Herdr's.
+    #[error(transparent)]
+    Identity(#[from] herdr::IdentityError),
+    /// The system gives no thread.
+    #[error("the background thread cannot start: {0}")]
+    Thread(#[source] io::Error),
+}
+
+/// Where the Collie face listens.
+#[derive(Clone, Debug)]
+enum CollieSocket {
+    /// `COLLIE_DURABLE_SOCKET`, else the agent's own place in the runtime folder.
+    Default,
+    At(PathBuf),
+    Off,
+}
+
+/// A presence that is about to start.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    agent: String,
+    source: String,
+    herdr: bool,
+    collie: CollieSocket,
+}
+
+impl Builder {
+    pub(super) fn new(agent: &str) -> Self {
+        Self {
+            agent: agent.to_owned(),
+            source: DEFAULT_SOURCE.to_owned(),
+            herdr: true,
+            collie: CollieSocket::Default,
+        }
+    }
+
+    /// The source that Herdr files the reports under: 1 to 80 of `A-Z a-z 0-9 : . _ -`, not
+    /// `herdr:…`. Default: `agent-presence`.
+    pub fn source(mut self, source: &str) -> Self {
+        source.clone_into(&mut self.source);
+        self
+    }
+
+    /// The path of Collie's socket: absolute, at most 103 bytes (N171). Default:
+    /// `COLLIE_DURABLE_SOCKET`, else `$XDG_RUNTIME_DIR/agent-presence/<agent>/collie.sock`.
+    pub fn collie_socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.collie = CollieSocket::At(path.into());
+        self
+    }
+
+    /// No Collie face.
+    pub fn without_collie(mut self) -> Self {
+        self.collie = CollieSocket::Off;
+        self
+    }
+
+    /// No Herdr face, even inside Herdr.
+    pub fn without_herdr(mut self) -> Self {
+        self.herdr = false;
+        self
+    }
+
+    /// Starts the presence. Outside Herdr the Herdr face is silent; without a runtime folder the
+    /// Collie face is off, and [`Presence::status`] says why.
+    ///
+    /// # Errors
+    /// The name or the source breaks a rule, or the system gives no thread.
+    pub fn start(self) -> Result<Presence, StartError> {
+        let agent = herdr::AgentName::new(&self.agent)?;
+        let source = herdr::Source::new(&self.source)?;
+
+        let environment = match herdr::Environment::detect() {
+            herdr::Detection::Inside(environment) if self.herdr => Some(environment),
+            _ => None,
+        };
+        let herdr_pane = environment.as_ref().map(|inside| inside.pane_id().to_owned());
+        let (reporter, driver) = environment
+            .map(|environment| {
+                let options = herdr::ReporterOptions {
+                    state_folder: folders::state(|name| env::var_os(name)),
+                    ..herdr::ReporterOptions::default()
+                };
+                herdr::Reporter::with_driver(environment, source, agent, options)
+            })
+            .unzip();
+
+        let socket = self.socket();
+        let host_name = self.agent.clone();
+        let (background, collie) = Background::start(
+            move || async move {
+                if let Some(driver) = driver {
+                    tokio::spawn(driver);
+                }
+                let socket = socket?;
+                let options = collie::Options {
+                    host_name,
+                    socket: Some(socket),
+                    caps: collie::Caps { asks: true, ..collie::Caps::none() },
+                    ..collie::Options::default()
+                };
+                let opened = collie::open(options).await;
+                opened.map(Arc::new).map_err(|error| FaceStatus::Off(error.to_string()))
+            },
+            async |opened| {
+                if let Ok(collie) = opened {
+                    collie.close().await;
+                }
+            },
+        )
+        .map_err(StartError::Thread)?;
+
+        let collie_address =
+            collie.as_ref().ok().map(|collie| collie.address().display().to_string());
+        let inner = Arc::new(Inner {
+            agent: self.agent,
+            reporter,
+            herdr_pane,
+            collie: collie.map(|collie| collie.core().clone()),
+            collie_address,
+            background,
+            sessions: Mutex::new(Vec::new()),
+            foreground: Mutex::new(None),
+        });
+        inner.background.pump(&Arc::downgrade(&inner));
+        Ok(Presence { inner })
+    }
+
+    /// Where the Collie face is to listen.
+    fn socket(&self) -> Result<PathBuf, FaceStatus> {
+        match &self.collie {
+            CollieSocket::Off => Err(FaceStatus::Absent),
+            CollieSocket::At(path) => Ok(path.clone()),
+            CollieSocket::Default => {
+                let named = env::var_os("COLLIE_DURABLE_SOCKET").filter(|path| !path.is_empty());
+                if let Some(path) = named {
+                    return Ok(path.into());
+                }
+                folders::runtime(|name| env::var_os(name))
+                    .map(|folder| folder.join(path_segment(&self.agent)).join("collie.sock"))
+                    .map_err(|error| FaceStatus::Off(error.to_string()))
+            }
+        }
+    }
+}
+
+/// A name as one harmless segment of a path, or of Collie's ids.
+pub(super) fn path_segment(name: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    let segment: String = name.chars().map(|c| if plain(c) { c } else { '-' }).collect();
+    match segment.as_str() {
+        "." | ".." => "-".to_owned(),
+        _ => segment,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_becomes_a_harmless_path_segment() {
+        for (name, segment) in
+            [("my-agent", "my-agent"), ("my agent", "my-agent"), ("..", "-"), ("a/b:c", "a-b-c")]
+        {
+            assert_eq!(path_segment(name), segment);
+        }
+    }
+}

@@ -1,0 +1,306 @@
+//! One session of a presence.
+
+use std::env;
+use std::fmt;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::builder::path_segment;
+use super::{ApprovalQuestion, Inner, Question};
+use crate::collie::{self, Pane, PaneEdit, PaneState};
+use crate::herdr;
+use crate::session::{Model, Rank, SessionId, SessionIdError, Shown, State};
+
+/// Why a session cannot open.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum SessionError {
+    /// The id breaks a rule.
+    #[error(transparent)]
+    Id(#[from] SessionIdError),
+    /// The title breaks a rule.
+    #[error("session title has the control character {character:?} at byte {position}")]
+    Title {
+        /// The character.
+        character: char,
+        /// Where it is, in bytes.
+        position: usize,
+    },
+    /// A session of this id is open already.
+    #[error("session `{0}` is open already")]
+    Open(SessionId),
+    /// Collie's rules refuse it.
+    #[error("the session has no place in Collie: {0}")]
+    Collie(String),
+}
+
+/// Why something said is not in the chat.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the item is not in the chat: {0}")]
+pub struct SayError(String);
+
+/// A session that is about to open.
+#[derive(Clone, Debug)]
+pub struct SessionBuilder {
+    presence: Arc<Inner>,
+    id: String,
+    title: Option<String>,
+}
+
+/// One conversation of the agent. Cheap to clone; all clones are the same session.
+///
+/// No call waits for a face, and none fails because a face is slow, full or gone.
+#[derive(Clone)]
+pub struct Session {
+    inner: Arc<SessionInner>,
+    /// Keeps the presence alive while somebody holds a session of it.
+    presence: Arc<Inner>,
+}
+
+impl fmt::Debug for Session {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Session").field("id", &self.inner.id).finish_non_exhaustive()
+    }
+}
+
+/// A session, as the presence's own thread knows it.
+#[derive(Debug)]
+pub(super) struct SessionInner {
+    id: SessionId,
+    presence: Weak<Inner>,
+    pub(super) pane: Option<Pane>,
+    reporter: Option<herdr::Reporter>,
+    pub(super) model: Mutex<Model>,
+    /// What both faces were told last. Changed only inside an edit of the pane, so that the faces
+    /// are told everything in the same order.
+    told: Mutex<Option<Shown>>,
+}
+
+impl SessionBuilder {
+    pub(super) fn new(presence: Arc<Inner>, id: &str) -> Self {
+        Self { presence, id: id.to_owned(), title: None }
+    }
+
+    /// What the conversation is about: no control character; Collie cuts it to 256 bytes (N046).
+    /// Default: the agent's name.
+    pub fn title(mut self, title: &str) -> Self {
+        self.title = Some(title.to_owned());
+        self
+    }
+
+    /// Opens the session, idle.
+    ///
+    /// # Errors
+    /// Which rule of the id or the title broke, or that a session of this id is open.
+    pub fn open(self) -> Result<Session, SessionError> {
+        let id = SessionId::new(&self.id)?;
+        let title = self.title.unwrap_or_else(|| self.presence.agent.clone());
+        if let Some((position, character)) = title.char_indices().find(|(_, c)| c.is_control()) {
+            return Err(SessionError::Title { character, position });
+        }
+        let mut sessions = lock(&self.presence.sessions);
+        sessions.retain(|session| session.strong_count() > 0);
+        if sessions.iter().filter_map(Weak::upgrade).any(|open| open.id == id) {
+            return Err(SessionError::Open(id));
+        }
+        let pane = match &self.presence.collie {
+            Ok(core) => Some(
+                place(core, &self.presence.agent, &id, &title)
+                    .map_err(|error| SessionError::Collie(error.to_string()))?,
+            ),
+            Err(_) => None,
+        };
+        let inner = Arc::new(SessionInner {
+            presence: Arc::downgrade(&self.presence),
+            pane,
+            reporter: self.presence.reporter.clone(),
+            model: Mutex::new(Model::new()),
+            told: Mutex::new(None),
+            id,
+        });
+        sessions.push(Arc::downgrade(&inner));
+        *lock(&self.presence.foreground) = Some(inner.id.as_str().to_owned());
+        drop(sessions);
+        inner.publish();
+        if let Ok(core) = &self.presence.collie {
+            core.ready();
+        }
+        Ok(Session { inner, presence: self.presence })
+    }
+}
+
+/// Gives the session its pane.
+fn place(
+    core: &collie::Core,
+    agent: &str,
+    id: &SessionId,
+    title: &str,
+) -> Result<Pane, collie::LayoutError> {
+    let options = collie::PaneOptions {
+        title: title.to_owned(),
+        harness: Some(agent.to_owned()),
+        cwd: env::current_dir().ok(),
+        ..collie::PaneOptions::default()
+    };
+    core.workspace(&path_segment(agent), agent)?.tab("main", agent)?.pane(id.as_str(), options)
+}
+
+impl Session {
+    pub(super) fn from_inner(inner: Arc<SessionInner>, presence: Arc<Inner>) -> Self {
+        Self { inner, presence }
+    }
+
+    /// The id of the conversation.
+    pub fn id(&self) -> &str {
+        self.inner.id.as_str()
+    }
+
+    /// A turn runs.
+    pub fn working(&self) {
+        self.state(State::Working, None);
+    }
+
+    /// Nothing runs. Held back for 300 ms after working, so that a flap is not shown.
+    pub fn idle(&self) {
+        self.state(State::Idle, None);
+    }
+
+    /// The agent needs the user for something that is no ask: a login, a key at the terminal.
+    pub fn blocked(&self, why: &str) {
+        self.state(State::Blocked, Some(why));
+    }
+
+    /// The agent's own word on its state.
+    pub(crate) fn state(&self, state: State, message: Option<&str>) {
+        self.signal(Rank::Word, state, message);
+    }
+
+    /// Evidence of the state, trusted by its rank.
+    pub(crate) fn signal(&self, rank: Rank, state: State, message: Option<&str>) {
+        lock(&self.inner.model).signal(rank, state, message, Instant::now());
+        self.presence.background.changed();
+    }
+
+    /// Says something in the chat: a `reply` item. Gives the item's id.
+    ///
+    /// # Errors
+    /// Collie would throw the item away. Without Collie nothing is said, and nothing fails.
+    pub fn say(&self, text: &str) -> Result<String, SayError> {
+        let id = crate::os::random::hex(8).map_err(|error| SayError(error.to_string()))?;
+        if let Some(pane) = &self.inner.pane {
+            pane.reply(&id, text).map_err(|error| SayError(error.to_string()))?;
+        }
+        Ok(id)
+    }
+
+    /// Begins a question with 2 to 20 options, of which the user picks one.
+    pub fn ask(&self, title: &str) -> Question {
+        Question::new(Arc::clone(&self.inner), title)
+    }
+
+    /// Begins the question whether a tool may run. The card is built from the call itself.
+    pub fn approve(&self, tool: &str, arguments: Value) -> ApprovalQuestion {
+        ApprovalQuestion::new(Arc::clone(&self.inner), tool, arguments)
+    }
+
+    /// The agent is gone, and nobody quit it: idle at once, and ready to be resumed.
+    pub(crate) fn ended(&self) {
+        lock(&self.inner.model).ended(Instant::now());
+        self.inner.publish();
+    }
+
+    /// The user quit the agent: Herdr forgets the session, and the pane on the phone closes.
+    pub fn release(self) {
+        if let Some(reporter) = &self.inner.reporter
+            && self.inner.is_foreground()
+        {
+            reporter.release();
+        }
+        if let Some(pane) = &self.inner.pane {
+            pane.close();
+        }
+    }
+
+    /// Brings the newest state to the faces now, rather than in a moment.
+    pub(crate) fn publish(&self) {
+        self.inner.publish();
+    }
+}
+
+impl SessionInner {
+    pub(super) fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// Tells the faces what is to be shown, if it changed; when to look again if nothing happens.
+    pub(super) fn publish(&self) -> Option<Instant> {
+        self.publish_with(|_| {}).1
+    }
+
+    /// Does more in the same edit of the pane, so that no reader sees one without the other.
+    pub(super) fn publish_with<R>(
+        &self,
+        more: impl FnOnce(Option<&mut PaneEdit<'_>>) -> R,
+    ) -> (R, Option<Instant>) {
+        match &self.pane {
+            Some(pane) => pane.edit(|edit| {
+                let again = self.tell(Some(edit));
+                (more(Some(edit)), again)
+            }),
+            None => {
+                let again = self.tell(None);
+                (more(None), again)
+            }
+        }
+    }
+
+    fn tell(&self, edit: Option<&mut PaneEdit<'_>>) -> Option<Instant> {
+        let mut told = lock(&self.told);
+        let (shown, again) = lock(&self.model).show(Instant::now());
+        if told.as_ref() != Some(&shown) {
+            if let Some(edit) = edit {
+                edit.state(pane_state(shown.state), turn_id(shown.turn).as_deref());
+            }
+            if let Some(reporter) = &self.reporter
+                && self.is_foreground()
+            {
+                reporter.report(herdr_state(shown.state), shown.message.as_deref());
+            }
+            *told = Some(shown);
+        }
+        again
+    }
+
+    fn is_foreground(&self) -> bool {
+        self.presence.upgrade().is_some_and(|presence| {
+            lock(&presence.foreground).as_deref() == Some(self.id.as_str())
+        })
+    }
+}
+
+fn turn_id(turn: u64) -> Option<String> {
+    (turn > 0).then(|| format!("t-{turn}"))
+}
+
+fn pane_state(state: State) -> PaneState {
+    match state {
+        State::Idle => PaneState::Idle,
+        State::Working => PaneState::Working,
+        State::Blocked => PaneState::Waiting,
+    }
+}
+
+fn herdr_state(state: State) -> herdr::State {
+    match state {
+        State::Idle => herdr::State::Idle,
+        State::Working => herdr::State::Working,
+        State::Blocked => herdr::State::Blocked,
+    }
+}
+
+/// The lock's value. None of our critical sections can leave it half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}

@@ -1,0 +1,127 @@
+//! The background thread of a presence: a runtime for both faces, and the pump that brings the
+//! newest state to them.
+
+use std::future::Future;
+use std::io;
+use std::sync::mpsc as std_mpsc;
+use std::sync::{Arc, Mutex, PoisonError, Weak};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Handle;
+use tokio::sync::Notify;
+use tokio::task::AbortHandle;
+
+use super::Inner;
+
+/// The thread, seen from outside.
+#[derive(Debug)]
+pub(super) struct Background {
+    runtime: Handle,
+    changed: Arc<Notify>,
+    stop: Arc<Notify>,
+    /// Tells when the thread is done; taken by who waits for it.
+    done: Mutex<Option<std_mpsc::Receiver<()>>>,
+    thread: thread::ThreadId,
+}
+
+impl Background {
+    /// Starts the thread. `open` runs on it first; what it gives is returned here once it is there,
+    /// and `close` runs on it last.
+    pub(super) fn start<T, O, C>(
+        open: impl FnOnce() -> O + Send + 'static,
+        close: impl FnOnce(T) -> C + Send + 'static,
+    ) -> io::Result<(Self, T)>
+    where
+        T: Clone + Send + 'static,
+        O: Future<Output = T>,
+        C: Future<Output = ()>,
+    {
+        let stop = Arc::new(Notify::new());
+        let stopped = Arc::clone(&stop);
+        let (report_ready, ready) = std_mpsc::channel();
+        let (report_done, done) = std_mpsc::channel();
+        let runtime =
+            tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
+        let handle = runtime.handle().clone();
+        let thread = thread::Builder::new().name("agent-presence".to_owned()).spawn(move || {
+            // Signals are the business of the program's own threads.
+            crate::os::signals::block_all_in_this_thread();
+            runtime.block_on(async {
+                let opened = open().await;
+                let _ = report_ready.send(opened.clone());
+                stopped.notified().await;
+                close(opened).await;
+            });
+            // What still runs is dropped here, and its sockets are removed.
+            drop(runtime);
+            let _ = report_done.send(());
+        })?;
+        let opened = ready
+            .recv()
+            .map_err(|_| io::Error::other("the background thread ended while it started"))?;
+        let background = Self {
+            runtime: handle,
+            changed: Arc::new(Notify::new()),
+            stop,
+            done: Mutex::new(Some(done)),
+            thread: thread.thread().id(),
+        };
+        Ok((background, opened))
+    }
+
+    /// Runs a task until it ends or the presence does.
+    pub(super) fn spawn(
+        &self,
+        task: impl Future<Output = ()> + Send + 'static,
+    ) -> AbortHandle {
+        self.runtime.spawn(task).abort_handle()
+    }
+
+    /// Something changed that the faces have not been told yet.
+    pub(super) fn changed(&self) {
+        self.changed.notify_one();
+    }
+
+    /// Brings every change to the faces, and what was held back when its time has come.
+    pub(super) fn pump(&self, presence: &Weak<Inner>) {
+        let changed = Arc::clone(&self.changed);
+        let presence = Weak::clone(presence);
+        self.spawn(async move {
+            loop {
+                let Some(inner) = presence.upgrade() else { return };
+                let again =
+                    inner.open_sessions().iter().filter_map(|session| session.publish()).min();
+                drop(inner);
+                match again {
+                    Some(at) => {
+                        let at = tokio::time::Instant::from_std(at);
+                        let _ = tokio::time::timeout_at(at, changed.notified()).await;
+                    }
+                    None => changed.notified().await,
+                }
+            }
+        });
+    }
+
+    /// Ends the thread and waits for it, but not for longer than `limit`, and not on itself.
+    pub(super) fn stop(&self, limit: Duration) {
+        self.stop.notify_one();
+        if thread::current().id() == self.thread {
+            return;
+        }
+        let done = self.done.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(done) = done {
+            let started = Instant::now();
+            if done.recv_timeout(limit).is_err() {
+                tracing::warn!(waited = ?started.elapsed(), "the presence did not end in time");
+            }
+        }
+    }
+}
+
+impl Drop for Background {
+    fn drop(&mut self) {
+        self.stop(super::EXIT_LIMIT);
+    }
+}
