@@ -6,5 +6,6 @@ pub mod collie;
 #[path = "../herdr/mod.rs"]
 pub mod herdr;
 mod os;
+pub mod wrap;
 
 pub use os::clock::{Clock, SystemClock};
