@@ -19,12 +19,12 @@ use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{
     SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, raise, sigaction,
 };
-use nix::unistd::{pipe, read};
+use nix::unistd::{Pid, pipe, read};
 
 use super::terminal;
 
-/// The signals that the relay takes.
-const TAKEN: [Signal; 11] = [
+/// The signals that are handed on, in one way or another.
+pub(crate) const HANDED_ON: [Signal; 11] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -74,10 +74,11 @@ pub(crate) struct Signals {
 }
 
 impl Signals {
-    /// Takes over the signals that this process was not started to ignore (`nohup`), once for each process.
+    /// Takes over those of `signals` that this process was not started to ignore (`nohup`). The last one to
+    /// take them has them.
     ///
     /// `guardian` is the process whose signals count as handed on.
-    pub(crate) fn take(guardian: Option<u32>) -> io::Result<Self> {
+    pub(crate) fn take(signals: &[Signal], guardian: Option<Pid>) -> io::Result<Self> {
         let (wake, write) = pipe()?;
         for end in [&wake, &write] {
             fcntl(end, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
@@ -85,26 +86,13 @@ impl Signals {
         }
         // Never closed: a handler can run at any time from now on.
         WAKE.store(write.into_raw_fd(), Ordering::SeqCst);
-        GUARDIAN.store(guardian.map_or(0, u32::cast_signed), Ordering::SeqCst);
+        GUARDIAN.store(guardian.map_or(0, Pid::as_raw), Ordering::SeqCst);
         let ignored = ignored();
         let mut unblocked = SigSet::empty();
-        for signal in TAKEN
-            .into_iter()
-            .filter(|&signal| ignored & bit(signal) == 0)
-        {
-            install(
-                signal,
-                SigHandler::SigAction(note),
-                SaFlags::SA_SIGINFO | SaFlags::SA_RESTART,
-            )?;
+        for &signal in signals.iter().filter(|&&signal| ignored & bit(signal) == 0) {
+            let flags = SaFlags::SA_SIGINFO | SaFlags::SA_RESTART;
+            install(signal, SigHandler::SigAction(note), flags)?;
             unblocked.add(signal);
-        }
-        for signal in FATAL {
-            install(
-                signal,
-                SigHandler::Handler(give_back_and_die),
-                SaFlags::SA_ONSTACK,
-            )?;
         }
         unblocked.thread_unblock()?;
         // Reading or writing in the background would raise these two in the middle of the call, and a
@@ -130,8 +118,7 @@ impl Signals {
         for (origin, word) in ORIGINS.into_iter().zip(&NOTED) {
             let bits = word.swap(0, Ordering::SeqCst);
             noted.extend(
-                TAKEN
-                    .into_iter()
+                Signal::iterator()
                     .filter(|&signal| bits & bit(signal) != 0)
                     .map(|s| (s, origin)),
             );
@@ -145,6 +132,18 @@ impl AsFd for Signals {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.wake.as_fd()
     }
+}
+
+/// Gives the terminal back before this process dies of itself.
+pub(crate) fn restore_terminal_on_death() -> io::Result<()> {
+    for signal in FATAL {
+        install(
+            signal,
+            SigHandler::Handler(give_back_and_die),
+            SaFlags::SA_ONSTACK,
+        )?;
+    }
+    Ok(())
 }
 
 /// The bit of a signal in the words of this module.

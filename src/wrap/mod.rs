@@ -46,9 +46,9 @@ use std::time::Duration;
 
 pub use child::{Child, StartError, find};
 pub use ending::{Ending, OuterSignal, Status};
-pub use guardian::{guard, is_guarded};
+pub use guardian::guard;
 
-use crate::os::signals::Signals;
+use crate::os::signals::{HANDED_ON, Signals};
 use crate::os::terminal::Terminal;
 
 /// Sees what passes, on the relay's own thread: whatever takes time here is time that the user waits.
@@ -118,7 +118,7 @@ impl Default for Options {
 pub fn run(child: &Child, options: Options, tap: &mut dyn Tap) -> Result<Ending, StartError> {
     let image = child.image()?;
     let failed = |error| StartError::io(child, error);
-    let signals = Signals::take(guardian::parent()).map_err(failed)?;
+    let signals = Signals::take(&HANDED_ON, guardian::process()).map_err(failed)?;
     let terminal = options.pty.then(Terminal::of_this_process).flatten();
     match terminal {
         Some(terminal) => relay::run(&image, &signals, terminal, options, tap),

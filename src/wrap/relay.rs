@@ -13,10 +13,10 @@ use super::agent::{Agent, Target};
 use super::escape::Parser;
 use super::modes::Modes;
 use super::program_status::{self, Event};
-use super::{Ending, Options, Status, Tap};
+use super::{Ending, Options, Status, Tap, guardian};
 use crate::os::leader::{Image, Pty, Report};
 use crate::os::pty::Master;
-use crate::os::signals::Signals;
+use crate::os::signals::{Signals, restore_terminal_on_death};
 use crate::os::terminal::{self, Terminal};
 
 /// The most that one read takes.
@@ -58,11 +58,14 @@ pub(super) fn run(
         foreground: false,
         hung_up: false,
     };
+    restore_terminal_on_death()?;
     restore_on_panic();
     let ending = relay.run()?;
     if let Status::Signaled(_) = ending.status {
         relay.undo_modes();
     }
+    // Whatever is left was meant to be.
+    terminal::keep_agent_modes(Modes::default().bits());
     Ok(ending)
 }
 
@@ -146,6 +149,11 @@ impl Relay<'_> {
             if ready.signals {
                 self.take_signals()?;
             }
+            if ready.unguarded && !self.hung_up {
+                // The shell that waited for the guardian has the terminal at any moment.
+                terminal::restore();
+                self.hang_up();
+            }
             if !self.foreground && !self.hung_up && self.terminal.is_foreground() {
                 self.take_terminal()?;
             }
@@ -190,13 +198,18 @@ impl Relay<'_> {
             PollFd::new(self.agent.leader.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.master.as_fd(), master),
             PollFd::new(self.terminal.as_fd(), terminal),
+            PollFd::new(
+                guardian::alive().unwrap_or(self.signals.as_fd()),
+                PollFlags::POLLIN,
+            ),
         ];
-        // A terminal that is gone is always ready, and there is nothing to be had from it.
-        let polled = if self.hung_up {
-            &mut polled[..3]
-        } else {
-            &mut polled[..]
+        // Both are always ready once they are gone, and there is nothing more to be had from them.
+        let count = match (self.hung_up, guardian::alive()) {
+            (true, _) => 3,
+            (false, None) => 4,
+            (false, Some(_)) => 5,
         };
+        let polled = &mut polled[..count];
         let check = (!self.foreground && !self.hung_up).then_some(FOREGROUND_CHECK);
         let timeout = [self.agent.until_escalation(), check]
             .into_iter()
@@ -222,6 +235,7 @@ impl Relay<'_> {
             report: !flags(1).is_empty(),
             master: flags(2),
             terminal: flags(3),
+            unguarded: !flags(4).is_empty(),
         })
     }
 
@@ -404,7 +418,6 @@ impl Relay<'_> {
         if !self.hung_up && self.terminal.is_foreground() {
             write_all(self.terminal.as_fd(), &undo);
         }
-        terminal::keep_agent_modes(Modes::default().bits());
     }
 }
 
@@ -415,6 +428,7 @@ struct Ready {
     report: bool,
     master: PollFlags,
     terminal: PollFlags,
+    unguarded: bool,
 }
 
 impl Ready {
@@ -423,6 +437,7 @@ impl Ready {
         report: false,
         master: PollFlags::empty(),
         terminal: PollFlags::empty(),
+        unguarded: false,
     };
 }
 

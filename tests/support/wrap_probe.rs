@@ -1,6 +1,7 @@
 //! `wrap::run` as a command, for tests: no presence, no command line.
 //!
-//! `wrap-probe COMMAND ARGUMENTS…`, with `WRAP_PROBE_GUARD` set below a guardian, with `WRAP_PROBE_LOG`
+//! `wrap-probe COMMAND ARGUMENTS…`, with `WRAP_PROBE_GUARD` set below a guardian that
+//! cleans up the sockets of that list, with `WRAP_PROBE_LOG`
 //! set to a file that gets what the tap sees, and with `WRAP_PROBE_PANIC` set panicking when the program
 //! prints that text.
 
@@ -62,6 +63,12 @@ fn main() {
         eprintln!("usage: wrap-probe COMMAND ARGUMENTS…");
         std::process::exit(2);
     };
+    if let Some(sockets) = std::env::var_os("WRAP_PROBE_GUARD") {
+        let sockets: Vec<_> = std::env::split_paths(&sockets).collect();
+        if let Err(error) = wrap::guard(&sockets) {
+            eprintln!("wrap-probe: {error}");
+        }
+    }
     let log = std::env::var_os("WRAP_PROBE_LOG").and_then(|path| File::create(path).ok());
     let mut probe = Probe {
         log,
