@@ -6,6 +6,7 @@ use serde_json::{Map, Value};
 
 use super::inside::{self, Inside};
 use super::{Exit, Failure};
+use crate::collie::DecidedBy;
 use crate::link::{ApproveParams, ApproveResult, method};
 
 #[derive(Debug, clap::Args)]
@@ -37,9 +38,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         timeout_ms: arguments.timeout.map(inside::milliseconds),
     };
     let result: ApproveResult = inside.ask(method::APPROVE, &params)?;
-    Ok(match (result.approved, result.decided_by.as_str()) {
+    Ok(match (result.approved, result.decided_by) {
         (true, _) => Exit::Done,
-        (false, "timeout") => Exit::TimedOut,
+        (false, DecidedBy::Timeout) => Exit::TimedOut,
         (false, _) => Exit::Denied,
     })
 }

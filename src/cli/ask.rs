@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use super::inside::{self, Inside};
 use super::{Exit, Failure, output};
+use crate::collie::DecidedBy;
 use crate::link::{AskParams, AskResult, OptionParam, method};
 
 #[derive(Debug, clap::Args)]
@@ -57,7 +58,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             Ok(Exit::Done)
         }
         Some(_) => Err(Failure::new(Exit::Failed, "the answer is not one choice")),
-        None if result.decided_by == "timeout" => {
+        None if result.decided_by == DecidedBy::Timeout => {
             Err(Failure::new(Exit::TimedOut, "nobody answered in time"))
         }
         None => Err(Failure::new(Exit::Denied, "the question was closed without an answer")),

@@ -5,13 +5,13 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use super::{Exit, Failure, output};
+use crate::herdr;
 use crate::link::{self, Server};
 use crate::os::{folders, random};
 use crate::presence::{FaceStatus, Presence, Session, SessionError, StartError};
 use crate::session::{Rank, State};
-use crate::wrap::program_status::{self, Records, Scanner};
-use crate::wrap::{self as shim, Child, Ended, StartError as ChildError, Tap};
-use crate::herdr;
+use crate::wrap::program_status::{self, Records};
+use crate::wrap::{self as shim, Child, StartError as ChildError, Status, Tap};
 
 /// The variable that leads the agent to this very program.
 const PROGRAM_VARIABLE: &str = "AGENT_PRESENCE_BIN";
@@ -43,23 +43,28 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut words = arguments.command.into_iter();
     let program = words.next().unwrap_or_default();
-    let child = Child::new(program, words).map_err(|error| child_failure(&error))?;
+    // Before anything else is there to be taken back.
+    shim::find(&program).map_err(|error| child_failure(&error))?;
 
-    let agent = match arguments.agent {
-        Some(name) => name,
-        None => agent_name(child.program()),
-    };
+    let agent = arguments.agent.unwrap_or_else(|| agent_name(Path::new(&program)));
     let session_id = match arguments.session {
         Some(id) => id,
         None => random::hex(16).map_err(|error| Failure::new(Exit::Failed, error))?,
     };
-
     let mut builder = Presence::builder(&agent);
     if let Some(source) = &arguments.source {
         builder = builder.source(source);
     }
     if let Some(socket) = &arguments.socket {
         builder = builder.collie_socket(socket);
+    }
+    let link_path = link_path(arguments.socket.as_deref());
+
+    let sockets: Vec<PathBuf> =
+        builder.collie_path().into_iter().chain(link_path.clone()).collect();
+    if let Err(error) = shim::guard(&sockets) {
+        // It only helps when we are killed.
+        tracing::warn!(%error, "there is no guardian");
     }
     let presence = builder.start().map_err(|error| start_failure(&error))?;
     if let FaceStatus::Off(why) = presence.status().collie {
@@ -70,19 +75,12 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         opening = opening.title(title);
     }
     let session = opening.open().map_err(|error| session_failure(&error))?;
+    let link = start_link(&presence, link_path);
 
-    let link = start_link(&presence, arguments.socket.as_deref());
-    let child = child
-        .set(link::SESSION_VARIABLE, &session_id)
-        .set_or_remove(link::SOCKET_VARIABLE, link.as_ref().map(Server::path))
-        .set_or_remove(PROGRAM_VARIABLE, env::current_exe().ok())
-        // A child that sees the pane would report for it, or release it.
-        .remove("HERDR_PANE_ID");
-
+    let child = child(program, words, &session_id, link.as_ref());
     let mut tap = Signals::new(presence.clone(), session.clone());
-    let outcome = shim::run(child, &mut tap);
-    drop(tap);
-    drop(link);
+    let outcome = shim::run(&child, shim::Options::default(), &mut tap);
+    drop((tap, link));
     let ending = match outcome {
         Ok(ending) => ending,
         Err(error) => {
@@ -91,16 +89,36 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
             return Err(child_failure(&error));
         }
     };
-    match ending.ended() {
+    match (ending.ended_by, ending.status) {
         // The user quit, by whatever way the agent offers.
-        Ended::Exited(_) if ending.outside_signal().is_none() => session.release(),
-        // Somebody closed the terminal or stopped us: the session is to come back.
-        _ if ending.outside_signal().is_some() => {}
+        (None, Status::Exited(_)) => session.release(),
         // The agent crashed: it is idle, and can be resumed.
-        _ => session.ended(),
+        (None, Status::Signaled(_)) => session.ended(),
+        // Somebody closed the terminal, or stopped us: the session is to come back.
+        (Some(_), _) => {}
     }
     presence.close();
     ending.leave()
+}
+
+/// The agent's command, led to its presence, and away from the pane that we report for.
+fn child(
+    program: OsString,
+    arguments: impl Iterator<Item = OsString>,
+    session_id: &str,
+    link: Option<&Server>,
+) -> Child {
+    let mut child = Child::new(program, arguments);
+    let mut variable = |name: &str, value: Option<OsString>| match value {
+        Some(value) => child.set.push((name.into(), value)),
+        None => child.remove.push(name.into()),
+    };
+    variable(link::SESSION_VARIABLE, Some(session_id.into()));
+    variable(link::SOCKET_VARIABLE, link.map(|link| link.path().into()));
+    variable(PROGRAM_VARIABLE, env::current_exe().ok().map(PathBuf::into_os_string));
+    // A child that sees the pane would report for it, or release it.
+    variable("HERDR_PANE_ID", None);
+    child
 }
 
 /// The base name of a command, as Herdr may show it.
@@ -110,9 +128,9 @@ fn agent_name(program: &Path) -> String {
 }
 
 /// The commands for use inside the agent, unless there is no private folder for their socket.
-fn start_link(presence: &Presence, collie_socket: Option<&Path>) -> Option<Server> {
-    let started = link_path(collie_socket)
-        .and_then(|path| Server::start(presence, &path).map_err(|error| error.to_string()));
+fn start_link(presence: &Presence, path: Result<PathBuf, String>) -> Option<Server> {
+    let started =
+        path.and_then(|path| Server::start(presence, &path).map_err(|error| error.to_string()));
     match started {
         Ok(server) => Some(server),
         Err(why) => {
@@ -154,44 +172,34 @@ fn child_failure(error: &ChildError) -> Failure {
     Failure::new(exit, error)
 }
 
-/// Reads the agent's state off what it writes to the terminal.
+/// Takes the agent's state from what it writes to the terminal.
 struct Signals {
     presence: Presence,
     session: Session,
-    scanner: Scanner,
     records: Records,
 }
 
 impl Signals {
     fn new(presence: Presence, session: Session) -> Self {
-        Self { presence, session, scanner: Scanner::new(), records: Records::new() }
+        Self { presence, session, records: Records::default() }
     }
 }
 
 impl Tap for Signals {
-    fn output(&mut self, bytes: &[u8]) {
-        let Self { session, scanner, records, .. } = self;
-        scanner.feed(bytes, |event| {
-            if records.apply(event) {
-                tell(session, records);
-            }
-        });
+    fn program_status(&mut self, event: program_status::Event) {
+        self.records.apply(event);
+        let aggregate = self.records.aggregate();
+        let state = match aggregate.as_ref().map(|record| record.state) {
+            Some(program_status::State::Working) => State::Working,
+            Some(program_status::State::Blocked) => State::Blocked,
+            // Done and error are the end of a turn, and so is no record at all.
+            _ => State::Idle,
+        };
+        let message = aggregate.as_ref().and_then(|record| record.message.as_deref());
+        self.session.signal(Rank::ProgramStatus, state, message);
     }
 
     fn resumed(&mut self) {
         self.presence.resumed();
     }
-}
-
-/// Tells the session what the records add up to.
-fn tell(session: &Session, records: &Records) {
-    let aggregate = records.aggregate();
-    let state = match aggregate.as_ref().map(|record| record.state) {
-        Some(program_status::State::Working) => State::Working,
-        Some(program_status::State::Blocked) => State::Blocked,
-        // Done and error are the end of a turn, and so is no record at all.
-        _ => State::Idle,
-    };
-    let message = aggregate.as_ref().and_then(|record| record.message.as_deref());
-    session.signal(Rank::ProgramStatus, state, message);
 }

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use crate::collie::DecidedBy;
 use crate::session::State;
 
 /// The longest line in either direction, in bytes, its end included.
@@ -105,8 +106,7 @@ pub(crate) struct AskParams {
 pub(crate) struct AskResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) option_ids: Option<Vec<String>>,
-    /// `phone`, `program` or `timeout`.
-    pub(crate) decided_by: String,
+    pub(crate) decided_by: DecidedBy,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -126,8 +126,7 @@ pub(crate) struct ApproveParams {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ApproveResult {
     pub(crate) approved: bool,
-    /// `phone`, `program` or `timeout`.
-    pub(crate) decided_by: String,
+    pub(crate) decided_by: DecidedBy,
     pub(crate) ask_id: String,
 }
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::UnixStream;
+use tokio::net::{UnixListener, UnixStream};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -18,7 +18,7 @@ use super::protocol::{
     ApproveParams, ApproveResult, AskParams, AskResult, ErrorObject, LINE_LIMIT, Request, Response,
     SayParams, SayResult, StateParams, code, method,
 };
-use crate::collie;
+use crate::collie::DecidedBy;
 use crate::os::peer::Peer;
 use crate::os::private::{PrivateSocket, PrivateSocketError};
 use crate::presence::{AskError, Presence, Session};
@@ -57,8 +57,9 @@ impl Drop for Server {
 }
 
 async fn accept(socket: PrivateSocket, presence: Presence) {
-    let (listener, _remove_when_done) = match socket.into_tokio() {
-        Ok(parts) => parts,
+    let PrivateSocket { listener, guard: _removes_the_socket_at_the_end } = socket;
+    let listener = match UnixListener::from_std(listener) {
+        Ok(listener) => listener,
         Err(error) => {
             tracing::warn!(%error, "the link cannot listen");
             return;
@@ -185,11 +186,11 @@ impl Asked {
                 let result = match ask.await {
                     Ok(answer) => AskResult {
                         option_ids: Some(answer.option_ids().to_vec()),
-                        decided_by: collie::DecidedBy::Phone.as_str().to_owned(),
+                        decided_by: DecidedBy::Phone,
                     },
                     Err(closed) => AskResult {
                         option_ids: None,
-                        decided_by: closed.decided_by.as_str().to_owned(),
+                        decided_by: closed.decided_by,
                     },
                 };
                 to_value(&result)
@@ -198,7 +199,7 @@ impl Asked {
                 let verdict = approval.await;
                 to_value(&ApproveResult {
                     approved: verdict.approved,
-                    decided_by: verdict.decided_by.as_str().to_owned(),
+                    decided_by: verdict.decided_by,
                     ask_id: verdict.ask_id,
                 })
             }

@@ -11,7 +11,8 @@ use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::session::{SessionInner, lock};
-use crate::collie::{self, Answer, AskClosed, AskInput, DecidedBy};
+use crate::collie::{self, Answer, AskClosed, AskInput, AskOption, DecidedBy};
+use crate::os::random;
 
 /// Why a question was not put to the user.
 #[derive(Debug, thiserror::Error)]
@@ -20,6 +21,9 @@ pub enum AskError {
     /// Collie is off, so no card can be shown.
     #[error("there is nobody to ask: Collie is off")]
     NobodyToAsk {},
+    /// The system gives no randomness for the id of the ask.
+    #[error("the ask has no id: {0}")]
+    Random(#[source] std::io::Error),
     /// The question breaks a rule of Collie's.
     #[error(transparent)]
     Question(#[from] collie::AskError),
@@ -30,7 +34,7 @@ pub enum AskError {
 pub struct Question {
     session: Arc<SessionInner>,
     title: String,
-    options: Vec<collie::Choice>,
+    options: Vec<AskOption>,
     timeout: Option<Duration>,
 }
 
@@ -41,7 +45,7 @@ impl Question {
 
     /// Adds an option: what comes back when it is picked, and what the user reads.
     pub fn option(mut self, id: &str, label: &str) -> Self {
-        self.options.push(collie::Choice::new(id, label));
+        self.options.push(AskOption::new(id, label));
         self
     }
 
@@ -56,9 +60,8 @@ impl Question {
     /// # Errors
     /// Which rule the question breaks, or that nobody can be asked.
     pub fn raise(self) -> Result<Ask, AskError> {
-        let mut input = AskInput::choice(&self.title, self.options);
-        input.expires_at = self.timeout.map(|timeout| SystemTime::now() + timeout);
-        raise(&self.session, &self.title, input)
+        let input = AskInput::choice(&self.title, self.options);
+        raise(&self.session, &self.title, input, self.timeout)
     }
 }
 
@@ -87,10 +90,11 @@ impl ApprovalQuestion {
     /// # Errors
     /// Which rule the question breaks, or that nobody can be asked.
     pub fn raise(self) -> Result<Approval, AskError> {
-        let mut input = AskInput::approval(&self.tool, &self.arguments);
-        input.expires_at = self.timeout.map(|timeout| SystemTime::now() + timeout);
-        let title = input.title.clone();
-        raise(&self.session, &title, input).map(Approval)
+        let title = format!("{} wants to run", self.tool);
+        let input = AskInput::approval(&title)
+            .tool(collie::call_summary(&self.tool, &self.arguments))
+            .push(Some(&format!("{} needs a yes", self.tool)), None);
+        raise(&self.session, &title, input, self.timeout).map(Approval)
     }
 }
 
@@ -117,7 +121,7 @@ impl Ask {
     pub fn wait(self) -> Result<Answer, AskClosed> {
         // The card stays until the answer is here.
         let Self { outcome, card: _card } = self;
-        outcome.blocking_recv().unwrap_or_else(|_| Err(AskClosed::by_program()))
+        outcome.blocking_recv().unwrap_or_else(|_| Err(gone()))
     }
 }
 
@@ -127,7 +131,7 @@ impl Future for Ask {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         // The sender is dropped unsent only when the presence ended: no answer was given.
         let outcome = Pin::new(&mut self.outcome).poll(context);
-        outcome.map(|outcome| outcome.unwrap_or_else(|_| Err(AskClosed::by_program())))
+        outcome.map(|outcome| outcome.unwrap_or_else(|_| Err(gone())))
     }
 }
 
@@ -191,17 +195,31 @@ impl Future for Approval {
 fn verdict(ask_id: String, outcome: Result<Answer, AskClosed>) -> Verdict {
     match outcome {
         Ok(answer) => {
-            let approved = matches!(answer.option_ids(), [only] if only == collie::ALLOW);
-            Verdict { approved, decided_by: DecidedBy::Phone, ask_id }
+            Verdict { approved: answer.allowed(), decided_by: DecidedBy::Phone, ask_id }
         }
         Err(closed) => Verdict { approved: false, decided_by: closed.decided_by, ask_id },
     }
 }
 
-fn raise(session: &Arc<SessionInner>, title: &str, input: AskInput) -> Result<Ask, AskError> {
+/// What an ask comes to when its presence ends first: no answer was given.
+fn gone() -> AskClosed {
+    AskClosed { decided_by: DecidedBy::Program, decided_at: SystemTime::now() }
+}
+
+fn raise(
+    session: &Arc<SessionInner>,
+    title: &str,
+    input: AskInput,
+    timeout: Option<Duration>,
+) -> Result<Ask, AskError> {
     if session.pane.is_none() {
         return Err(AskError::NobodyToAsk {});
     }
+    let id = random::hex(16).map_err(AskError::Random)?;
+    let input = match timeout {
+        Some(timeout) => input.id(id).timeout(timeout),
+        None => input.id(id),
+    };
     let (decided, outcome) = oneshot::channel();
     let key = lock(&session.model).ask_opened(title);
     let closing = Arc::clone(session);

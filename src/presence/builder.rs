@@ -103,38 +103,32 @@ impl Builder {
             })
             .unzip();
 
-        let socket = self.socket();
+        let socket = self.collie_path();
+        let collie_address = socket.clone().ok();
         let host_name = self.agent.clone();
         let (background, collie) = Background::start(
             move || async move {
                 if let Some(driver) = driver {
                     tokio::spawn(driver);
                 }
-                let socket = socket?;
-                let options = collie::Options {
-                    host_name,
-                    socket: Some(socket),
-                    caps: collie::Caps { asks: true, ..collie::Caps::none() },
-                    ..collie::Options::default()
-                };
-                let opened = collie::open(options).await;
-                opened.map(Arc::new).map_err(|error| FaceStatus::Off(error.to_string()))
+                match open_collie(socket, host_name).await {
+                    Ok(collie) => (Ok(collie.core().clone()), Some(collie)),
+                    Err(off) => (Err(off), None),
+                }
             },
-            async |opened| {
-                if let Ok(collie) = opened {
+            |collie: Option<collie::Collie>| async {
+                if let Some(collie) = collie {
                     collie.close().await;
                 }
             },
         )
         .map_err(StartError::Thread)?;
 
-        let collie_address =
-            collie.as_ref().ok().map(|collie| collie.address().display().to_string());
         let inner = Arc::new(Inner {
             agent: self.agent,
             reporter,
             herdr_pane,
-            collie: collie.map(|collie| collie.core().clone()),
+            collie,
             collie_address,
             background,
             sessions: Mutex::new(Vec::new()),
@@ -144,8 +138,8 @@ impl Builder {
         Ok(Presence { inner })
     }
 
-    /// Where the Collie face is to listen.
-    fn socket(&self) -> Result<PathBuf, FaceStatus> {
+    /// Where the Collie face is to listen, or why nowhere.
+    pub(crate) fn collie_path(&self) -> Result<PathBuf, FaceStatus> {
         match &self.collie {
             CollieSocket::Off => Err(FaceStatus::Absent),
             CollieSocket::At(path) => Ok(path.clone()),
@@ -160,6 +154,19 @@ impl Builder {
             }
         }
     }
+}
+
+async fn open_collie(
+    socket: Result<PathBuf, FaceStatus>,
+    host_name: String,
+) -> Result<collie::Collie, FaceStatus> {
+    let options = collie::Options {
+        host_name: Some(host_name),
+        socket: Some(socket?),
+        caps: Some(collie::Caps { asks: true, ..collie::Caps::NONE }),
+        ..collie::Options::default()
+    };
+    collie::open(options).await.map_err(|error| FaceStatus::Off(error.to_string()))
 }
 
 /// A name as one harmless segment of a path, or of Collie's ids.

@@ -27,6 +27,7 @@ mod builder;
 mod session;
 mod thread;
 
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
@@ -76,7 +77,8 @@ struct Inner {
     /// The pane in Herdr, for [`Status`].
     herdr_pane: Option<String>,
     collie: Result<crate::collie::Core, FaceStatus>,
-    collie_address: Option<String>,
+    /// Where the Collie face listens, if it does.
+    collie_address: Option<PathBuf>,
     background: Background,
     sessions: Mutex<Vec<Weak<SessionInner>>>,
     /// The session that Herdr shows. A lock of its own, because it is looked up inside an edit of
@@ -103,7 +105,10 @@ impl Presence {
                 None => FaceStatus::Absent,
             },
             collie: match (&self.inner.collie, &self.inner.collie_address) {
-                (Ok(_), address) => FaceStatus::On(address.clone().unwrap_or_default()),
+                (Ok(_), address) => {
+                    let address = address.as_deref().unwrap_or(Path::new(""));
+                    FaceStatus::On(address.display().to_string())
+                }
                 (Err(status), _) => status.clone(),
             },
         }

@@ -137,10 +137,10 @@ fn place(
     agent: &str,
     id: &SessionId,
     title: &str,
-) -> Result<Pane, collie::LayoutError> {
+) -> Result<Pane, collie::RuleError> {
     let options = collie::PaneOptions {
         title: title.to_owned(),
-        harness: Some(agent.to_owned()),
+        harness: agent.to_owned(),
         cwd: env::current_dir().ok(),
         ..collie::PaneOptions::default()
     };
@@ -242,7 +242,7 @@ impl SessionInner {
     /// Does more in the same edit of the pane, so that no reader sees one without the other.
     pub(super) fn publish_with<R>(
         &self,
-        more: impl FnOnce(Option<&mut PaneEdit<'_>>) -> R,
+        more: impl FnOnce(Option<&mut PaneEdit<'_, '_>>) -> R,
     ) -> (R, Option<Instant>) {
         match &self.pane {
             Some(pane) => pane.edit(|edit| {
@@ -256,7 +256,7 @@ impl SessionInner {
         }
     }
 
-    fn tell(&self, edit: Option<&mut PaneEdit<'_>>) -> Option<Instant> {
+    fn tell(&self, edit: Option<&mut PaneEdit<'_, '_>>) -> Option<Instant> {
         let mut told = lock(&self.told);
         let (shown, again) = lock(&self.model).show(Instant::now());
         if told.as_ref() != Some(&shown) {

@@ -26,15 +26,15 @@ pub(super) struct Background {
 }
 
 impl Background {
-    /// Starts the thread. `open` runs on it first; what it gives is returned here once it is there,
-    /// and `close` runs on it last.
-    pub(super) fn start<T, O, C>(
+    /// Starts the thread. `open` runs on it first; the first thing that it gives is returned here
+    /// once it is there, and `close` runs on it last, with the second.
+    pub(super) fn start<T, K, O, C>(
         open: impl FnOnce() -> O + Send + 'static,
-        close: impl FnOnce(T) -> C + Send + 'static,
+        close: impl FnOnce(K) -> C + Send + 'static,
     ) -> io::Result<(Self, T)>
     where
-        T: Clone + Send + 'static,
-        O: Future<Output = T>,
+        T: Send + 'static,
+        O: Future<Output = (T, K)>,
         C: Future<Output = ()>,
     {
         let stop = Arc::new(Notify::new());
@@ -45,13 +45,11 @@ impl Background {
             tokio::runtime::Builder::new_current_thread().enable_io().enable_time().build()?;
         let handle = runtime.handle().clone();
         let thread = thread::Builder::new().name("agent-presence".to_owned()).spawn(move || {
-            // Signals are the business of the program's own threads.
-            crate::os::signals::block_all_in_this_thread();
             runtime.block_on(async {
-                let opened = open().await;
-                let _ = report_ready.send(opened.clone());
+                let (opened, kept) = open().await;
+                let _ = report_ready.send(opened);
                 stopped.notified().await;
-                close(opened).await;
+                close(kept).await;
             });
             // What still runs is dropped here, and its sockets are removed.
             drop(runtime);

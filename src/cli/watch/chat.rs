@@ -1,6 +1,7 @@
 //! The chat of one pane, as its events tell it.
 
-use crate::collie::{Change, EventsView, Item};
+use crate::collie::Item;
+use crate::collie::wire::{Change, EventsView};
 
 /// How many items are kept: more than any screen shows.
 const KEPT: usize = 500;

@@ -9,7 +9,8 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Wrap};
 
 use super::view::{View, options};
-use crate::collie::{AskKind, AskView, Item, ItemBody, PaneState, ToolStatus};
+use crate::collie::wire::ItemBody;
+use crate::collie::{AskKind, AskView, Item, PaneState, ToolStatus};
 
 pub(super) fn draw(frame: &mut Frame<'_>, view: &View, place: &Path) {
     if view.rows.is_empty() {

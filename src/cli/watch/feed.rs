@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use super::chat::Chat;
-use crate::collie::client::{Client, ClientError};
-use crate::collie::{AnswerValue, Hello, PaneView};
+use crate::collie::wire::{Hello, PaneView};
+use crate::collie::{AnswerValue, Client, ClientError};
 use crate::os::random;
 
 /// How often the agent is polled. Collie itself takes 2 s; here somebody looks.

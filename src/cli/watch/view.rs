@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use super::feed::{Answer, Feed};
-use crate::collie::{AskKind, AskOption, AskView, Item, PaneView};
+use crate::collie::wire::PaneView;
+use crate::collie::{AskKind, AskOption, AskView, Item};
 
 /// For how long a new card takes no key: one that was on its way when the card came up was not
 /// meant for it, and an approval is given by a person who saw what it is for.

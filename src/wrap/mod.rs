@@ -1,0 +1,128 @@
+//! Runs a program in a terminal of its own, inside the user's, so that nothing can be told apart: every
+//! byte, key, size, signal, stop and end passes on as it is. Meanwhile a [`Tap`] sees what passes.
+//!
+//! ```no_run
+//! use agent_presence::wrap::{self, Child, Options, Tap};
+//!
+//! struct Quiet;
+//! impl Tap for Quiet {}
+//!
+//! let child = Child::new("my-agent", ["--verbose"]);
+//! match wrap::run(&child, Options::default(), &mut Quiet) {
+//!     Ok(ending) => ending.leave(),
+//!     Err(error) => {
+//!         eprintln!("{error}");
+//!         std::process::exit(error.exit_code());
+//!     }
+//! }
+//! ```
+//!
+//! # Processes
+//!
+//! ```text
+//! the user's shell ── [guardian] ── this process ── leader ── the program ── …
+//! ```
+//!
+//! The [guardian](guard) is optional and gives the terminal back when this process is killed. The leader
+//! holds the program's session and reaps what it leaves behind.
+//!
+//! # One thread
+//!
+//! [`run`] relays on the thread that calls it, with poll(2). It never blocks on the terminal or on the
+//! program, and other threads of the process go on as they like: signals are noted by a handler,
+//! whichever thread they come to.
+
+mod agent;
+mod child;
+mod ending;
+mod escape;
+mod guardian;
+mod modes;
+mod passthrough;
+pub mod program_status;
+mod relay;
+
+use std::time::Duration;
+
+pub use child::{Child, StartError, find};
+pub use ending::{Ending, OuterSignal, Status};
+pub use guardian::guard;
+
+use crate::os::signals::{HANDED_ON, Signals};
+use crate::os::terminal::Terminal;
+
+/// Sees what passes, on the relay's own thread: whatever takes time here is time that the user waits.
+///
+/// Nothing given back changes what passes.
+pub trait Tap {
+    /// The program runs, as this process.
+    fn started(&mut self, child: u32) {
+        let _ = child;
+    }
+
+    /// The program wrote this. It is on its way to the terminal. Not called without a PTY.
+    fn output(&mut self, bytes: &[u8]) {
+        let _ = bytes;
+    }
+
+    /// The program's output said this about its state. Not called without a PTY.
+    fn program_status(&mut self, event: program_status::Event) {
+        let _ = event;
+    }
+
+    /// The user typed this, or the terminal answered it. It is on its way to the program. Not called
+    /// without a PTY.
+    fn input(&mut self, bytes: &[u8]) {
+        let _ = bytes;
+    }
+
+    /// The program was stopped, and this process is about to stop too.
+    fn suspended(&mut self) {}
+
+    /// This process goes on: what was reported before may be out of date.
+    fn resumed(&mut self) {}
+}
+
+/// How to run a program.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// A PTY when standard input and output are a terminal. Without one the program has ours, and nothing
+    /// but its signals and its end passes through here.
+    pub pty: bool,
+    /// Answer the program's question whether the terminal knows OSC 7501, at once: some agents report
+    /// their state only then. The one thing that is added to what the terminal itself sends.
+    pub answer_program_status: bool,
+    /// How long the program has after SIGTERM before it gets SIGKILL.
+    pub terminate_grace: Duration,
+    /// How long it has after its terminal is gone before it gets SIGTERM, and then again before SIGKILL.
+    pub hang_up_grace: Duration,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            pty: true,
+            answer_program_status: true,
+            terminate_grace: Duration::from_secs(10),
+            hang_up_grace: Duration::from_millis(1500),
+        }
+    }
+}
+
+/// Runs the program to its end.
+///
+/// Once for each process: it takes over the process's signals, and they stay taken.
+///
+/// # Errors
+/// The program is not there or cannot be started. Nothing has been changed on the terminal then.
+pub fn run(child: &Child, options: Options, tap: &mut dyn Tap) -> Result<Ending, StartError> {
+    let image = child.image()?;
+    let failed = |error| StartError::io(child, error);
+    let signals = Signals::take(&HANDED_ON, guardian::process()).map_err(failed)?;
+    let terminal = options.pty.then(Terminal::of_this_process).flatten();
+    match terminal {
+        Some(terminal) => relay::run(&image, &signals, terminal, options, tap),
+        None => passthrough::run(&image, &signals, options, tap),
+    }
+    .map_err(|error| StartError::from_start(child, error))
+}

@@ -1,0 +1,61 @@
+//! A program without a PTY: it has our standard streams, and only its signals and its end concern us.
+
+use std::io;
+use std::os::fd::AsFd;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+
+use super::agent::{Agent, Target};
+use super::{Ending, Options, Tap};
+use crate::os::leader::{Image, Report};
+use crate::os::signals::{Origin, Signals};
+
+pub(super) fn run(
+    image: &Image,
+    signals: &Signals,
+    options: Options,
+    tap: &mut dyn Tap,
+) -> io::Result<Ending> {
+    let mut agent = Agent::start(image, None, signals, options)?;
+    tap.started(agent.leader.agent().as_raw().cast_unsigned());
+    loop {
+        let mut waits = [
+            PollFd::new(signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(agent.leader.as_fd(), PollFlags::POLLIN),
+        ];
+        let timeout = agent.until_escalation().map_or(PollTimeout::NONE, |left| {
+            PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(&mut waits, timeout) {
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno.into()),
+        }
+        let reported = waits[1].any().unwrap_or(true);
+        agent.escalate(Target::Program);
+        for (signal, origin) in signals.drain() {
+            match signal {
+                Signal::SIGCONT => {
+                    agent.send(Signal::SIGCONT, Target::Program);
+                    tap.resumed();
+                }
+                // The terminal told its whole process group, and the program is in it.
+                Signal::SIGHUP if origin == Origin::Terminal => agent.note(signal),
+                _ if origin == Origin::Terminal => {}
+                _ if agent.is_double(signal, origin) => {}
+                _ => agent.hand_on(signal, Target::Program),
+            }
+        }
+        if reported {
+            let report = agent.leader.next();
+            if let Some(ending) = agent.ending(report) {
+                return Ok(ending);
+            }
+            if let Report::Stopped(signal) = report {
+                tap.suspended();
+                agent.stop_with(signal, Target::Program);
+            }
+        }
+    }
+}

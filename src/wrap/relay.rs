@@ -1,0 +1,494 @@
+//! The relay: bytes between the user's terminal and the program's, and all that a terminal does besides.
+
+use std::io;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::signal::Signal;
+use nix::unistd::{read, write};
+
+use super::agent::{Agent, Target};
+use super::escape::Parser;
+use super::modes::Modes;
+use super::program_status::{self, Event};
+use super::{Ending, Options, Status, Tap, guardian};
+use crate::os::leader::{Image, Pty, Report};
+use crate::os::pty::Master;
+use crate::os::signals::{Signals, restore_terminal_on_death};
+use crate::os::terminal::{self, Terminal};
+
+/// The most that one read takes.
+const CHUNK: usize = 64 * 1024;
+/// How many reads in a row go before keys and signals are looked after.
+const READS_IN_A_ROW: usize = 16;
+/// What the program can have left in the PTY when it ends is far less. What comes after that much is the
+/// output of something that it left running.
+const LEFT_BEHIND: usize = 1 << 20;
+/// How often a process in the background looks whether it has the terminal by now: no signal tells.
+const FOREGROUND_CHECK: Duration = Duration::from_millis(250);
+/// The answer to the question whether the terminal knows OSC 7501.
+const PROGRAM_STATUS_ANSWER: &[u8] = b"\x1b]7501;?\x1b\\";
+
+pub(super) fn run(
+    image: &Image,
+    signals: &Signals,
+    terminal: Terminal,
+    options: Options,
+    tap: &mut dyn Tap,
+) -> io::Result<Ending> {
+    let master = Master::open(terminal::size(terminal.as_fd())?, terminal.as_fd())?;
+    let pty = Pty {
+        name: master.name(),
+        stderr: terminal::is_terminal(io::stderr().as_fd()),
+    };
+    let agent = Agent::start(image, Some(pty), signals, options)?;
+    let mut relay = Relay {
+        signals,
+        terminal,
+        master,
+        agent,
+        tap,
+        answers: options.answer_program_status,
+        outward: Queue::default(),
+        inward: Queue::default(),
+        parser: Parser::default(),
+        modes: Modes::default(),
+        foreground: false,
+        hung_up: false,
+    };
+    restore_terminal_on_death()?;
+    restore_on_panic();
+    let ending = relay.run()?;
+    if let Status::Signaled(_) = ending.status {
+        relay.undo_modes();
+    }
+    // Whatever is left was meant to be.
+    terminal::keep_agent_modes(Modes::default().bits());
+    Ok(ending)
+}
+
+/// Bytes read and not yet written.
+#[derive(Debug)]
+struct Queue {
+    bytes: Box<[u8]>,
+    start: usize,
+    end: usize,
+    /// What goes after `bytes`, from ourselves. Seldom anything.
+    extra: Vec<u8>,
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Self {
+            bytes: vec![0; CHUNK].into_boxed_slice(),
+            start: 0,
+            end: 0,
+            extra: Vec::new(),
+        }
+    }
+}
+
+impl Queue {
+    fn is_empty(&self) -> bool {
+        self.start == self.end && self.extra.is_empty()
+    }
+
+    /// Fills the empty queue.
+    fn fill(&mut self, from: BorrowedFd<'_>) -> nix::Result<usize> {
+        let count = read(from, &mut self.bytes)?;
+        (self.start, self.end) = (0, count);
+        Ok(count)
+    }
+
+    fn filled(&self) -> &[u8] {
+        &self.bytes[..self.end]
+    }
+
+    /// Writes as much as goes without waiting.
+    fn flush(&mut self, to: BorrowedFd<'_>, limit: usize) -> nix::Result<()> {
+        while self.start < self.end {
+            let end = self.end.min(self.start.saturating_add(limit));
+            self.start += write_some(to, &self.bytes[self.start..end])?;
+        }
+        while !self.extra.is_empty() {
+            let count = write_some(to, &self.extra)?;
+            self.extra.drain(..count);
+        }
+        Ok(())
+    }
+}
+
+struct Relay<'a> {
+    signals: &'a Signals,
+    terminal: Terminal,
+    master: Master,
+    agent: Agent,
+    tap: &'a mut dyn Tap,
+    answers: bool,
+    outward: Queue,
+    inward: Queue,
+    parser: Parser,
+    modes: Modes,
+    /// Whether the terminal is ours: in raw mode, and its keys go to the program.
+    foreground: bool,
+    /// The terminal is gone. What the program writes now goes nowhere.
+    hung_up: bool,
+}
+
+impl Relay<'_> {
+    fn run(&mut self) -> io::Result<Ending> {
+        self.take_terminal()?;
+        self.tap
+            .started(self.agent.leader.agent().as_raw().cast_unsigned());
+        loop {
+            let ready = self.wait()?;
+            self.agent
+                .escalate(Target::Groups(self.master.foreground()));
+            if ready.signals {
+                self.take_signals()?;
+            }
+            if ready.unguarded && !self.hung_up {
+                // The shell that waited for the guardian has the terminal at any moment.
+                terminal::restore();
+                self.hang_up();
+            }
+            if !self.foreground && !self.hung_up && self.terminal.is_foreground() {
+                self.take_terminal()?;
+            }
+            if ready.terminal.intersects(READABLE) {
+                self.pass_in();
+            }
+            if ready.master.intersects(READABLE) || ready.terminal.contains(PollFlags::POLLOUT) {
+                self.pass_out();
+            }
+            if ready.master.contains(PollFlags::POLLOUT) {
+                self.flush_in();
+            }
+            if ready.report {
+                let report = self.agent.leader.next();
+                if let Some(ending) = self.agent.ending(report) {
+                    self.drain()?;
+                    return Ok(ending);
+                }
+                if let Report::Stopped(signal) = report {
+                    self.suspend(signal);
+                }
+            }
+        }
+    }
+
+    fn wait(&self) -> io::Result<Ready> {
+        let mut master = PollFlags::empty();
+        let mut terminal = PollFlags::empty();
+        if self.outward.is_empty() {
+            master |= PollFlags::POLLIN;
+        } else {
+            // The terminal takes no more for now, and so nothing more is read for it.
+            terminal |= PollFlags::POLLOUT;
+        }
+        if !self.inward.is_empty() {
+            master |= PollFlags::POLLOUT;
+        } else if self.foreground {
+            terminal |= PollFlags::POLLIN;
+        }
+        let mut polled = [
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.agent.leader.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.master.as_fd(), master),
+            PollFd::new(self.terminal.as_fd(), terminal),
+            PollFd::new(
+                guardian::alive().unwrap_or(self.signals.as_fd()),
+                PollFlags::POLLIN,
+            ),
+        ];
+        // Both are always ready once they are gone, and there is nothing more to be had from them.
+        let count = match (self.hung_up, guardian::alive()) {
+            (true, _) => 3,
+            (false, None) => 4,
+            (false, Some(_)) => 5,
+        };
+        let polled = &mut polled[..count];
+        let check = (!self.foreground && !self.hung_up).then_some(FOREGROUND_CHECK);
+        let timeout = [self.agent.until_escalation(), check]
+            .into_iter()
+            .flatten()
+            .min();
+        let timeout = timeout.map_or(PollTimeout::NONE, |left| {
+            // Rounded up, or the last millisecond would be spent in a busy loop.
+            PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
+        });
+        match poll(polled, timeout) {
+            Ok(_) => {}
+            Err(Errno::EINTR) => return Ok(Ready::NOTHING),
+            Err(errno) => return Err(errno.into()),
+        }
+        let flags = |at: usize| {
+            polled
+                .get(at)
+                .and_then(PollFd::revents)
+                .unwrap_or(PollFlags::empty())
+        };
+        Ok(Ready {
+            signals: !flags(0).is_empty(),
+            report: !flags(1).is_empty(),
+            master: flags(2),
+            terminal: flags(3),
+            unguarded: !flags(4).is_empty(),
+        })
+    }
+
+    fn take_signals(&mut self) -> io::Result<()> {
+        for (signal, origin) in self.signals.drain() {
+            match signal {
+                Signal::SIGWINCH => self.pass_size(),
+                Signal::SIGCONT => self.resume()?,
+                // The program's terminal is another one: those of ours are not for it.
+                Signal::SIGTTIN | Signal::SIGTTOU => {}
+                _ if self.agent.is_double(signal, origin) => {}
+                _ => self
+                    .agent
+                    .hand_on(signal, Target::Groups(self.master.foreground())),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the terminal, if our process group has it.
+    fn take_terminal(&mut self) -> io::Result<()> {
+        self.foreground = !self.hung_up && self.terminal.is_foreground();
+        if self.foreground {
+            self.terminal.arm()?;
+            self.pass_size();
+        }
+        Ok(())
+    }
+
+    fn pass_size(&self) {
+        if let Ok(size) = terminal::size(self.terminal.as_fd()) {
+            let _ = terminal::set_size(self.master.as_fd(), size);
+        }
+    }
+
+    fn suspend(&mut self, signal: i32) {
+        self.pass_out();
+        self.tap.suspended();
+        terminal::restore();
+        self.foreground = false;
+        self.agent
+            .stop_with(signal, Target::Groups(self.master.foreground()));
+    }
+
+    fn resume(&mut self) -> io::Result<()> {
+        self.take_terminal()?;
+        self.agent
+            .send(Signal::SIGCONT, Target::Groups(self.master.foreground()));
+        self.tap.resumed();
+        Ok(())
+    }
+
+    /// From the terminal to the program.
+    fn pass_in(&mut self) {
+        if !self.inward.is_empty() || !self.foreground {
+            return;
+        }
+        match self.inward.fill(self.terminal.as_fd()) {
+            Err(Errno::EAGAIN | Errno::EINTR) => return,
+            // Another process group has the terminal now.
+            Err(_) if !self.terminal.is_foreground() && !is_gone(self.terminal.as_fd()) => {
+                self.foreground = false;
+                return;
+            }
+            Ok(0) | Err(_) => return self.hang_up(),
+            Ok(_) => {}
+        }
+        self.flush_in();
+        self.tap.input(self.inward.filled());
+    }
+
+    fn flush_in(&mut self) {
+        match self.inward.flush(self.master.as_fd(), usize::MAX) {
+            Ok(()) | Err(Errno::EAGAIN) => {}
+            // Nobody reads any more, and the end is on its way to us.
+            Err(_) => self.inward = Queue::default(),
+        }
+    }
+
+    /// From the program to the terminal. Tells how much was read, and whether there may be more.
+    fn pass_out(&mut self) -> (usize, bool) {
+        let mut total = 0;
+        for _ in 0..READS_IN_A_ROW {
+            if !self.outward.is_empty() {
+                self.flush_out();
+            }
+            if !self.outward.is_empty() {
+                return (total, true);
+            }
+            match self.outward.fill(self.master.as_fd()) {
+                Ok(count) if count > 0 => total += count,
+                Err(Errno::EINTR) => continue,
+                _ => return (total, false),
+            }
+            self.flush_out();
+            self.tap.output(self.outward.filled());
+            self.read_along();
+        }
+        (total, true)
+    }
+
+    fn flush_out(&mut self) {
+        if self.hung_up {
+            self.outward.start = self.outward.end;
+            return;
+        }
+        match self
+            .outward
+            .flush(self.terminal.as_fd(), self.terminal.write_limit())
+        {
+            Ok(()) | Err(Errno::EAGAIN) => {}
+            Err(_) => self.hang_up(),
+        }
+    }
+
+    /// Reads what has just gone to the terminal.
+    fn read_along(&mut self) {
+        let (modes, tap, extra) = (&mut self.modes, &mut self.tap, &mut self.inward.extra);
+        let answers = self.answers;
+        self.parser.feed(self.outward.filled(), |sequence| {
+            modes.apply(sequence);
+            if let Some(event) = program_status::event(sequence) {
+                // Bounded, whoever asks how often without reading the answers.
+                if event == Event::Query && answers && extra.len() < CHUNK {
+                    extra.extend_from_slice(PROGRAM_STATUS_ANSWER);
+                }
+                tap.program_status(event);
+            }
+        });
+        self.modes.set_inside(self.parser.is_inside());
+        terminal::keep_agent_modes(self.modes.bits());
+        if !self.inward.is_empty() {
+            self.flush_in();
+        }
+    }
+
+    /// The terminal is gone: as its own kernel would, with a SIGHUP.
+    fn hang_up(&mut self) {
+        if self.hung_up {
+            return;
+        }
+        self.hung_up = true;
+        self.foreground = false;
+        self.outward.start = self.outward.end;
+        self.agent
+            .hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
+    }
+
+    /// Passes on what the program has left in its terminal.
+    fn drain(&mut self) -> io::Result<()> {
+        let mut left = LEFT_BEHIND;
+        loop {
+            let (count, more) = self.pass_out();
+            left = left.saturating_sub(count);
+            if !more || (left == 0 && self.outward.is_empty()) {
+                return Ok(());
+            }
+            if !self.outward.is_empty() {
+                self.wait_for_terminal()?;
+                self.take_signals()?;
+            }
+        }
+    }
+
+    /// Waits until the terminal takes more, or a signal comes: the user may have stopped it with Ctrl-S.
+    fn wait_for_terminal(&self) -> io::Result<()> {
+        let mut polled = [
+            PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            PollFd::new(self.terminal.as_fd(), PollFlags::POLLOUT),
+        ];
+        match poll(&mut polled, PollTimeout::NONE) {
+            Ok(_) | Err(Errno::EINTR) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
+    /// Undoes what the program armed, because it could not do so itself.
+    fn undo_modes(&mut self) {
+        let undo = self.modes.undo();
+        if !self.hung_up && self.terminal.is_foreground() {
+            write_all(self.terminal.as_fd(), &undo);
+        }
+    }
+}
+
+/// What there is to do.
+#[derive(Clone, Copy, Debug)]
+struct Ready {
+    signals: bool,
+    report: bool,
+    master: PollFlags,
+    terminal: PollFlags,
+    unguarded: bool,
+}
+
+impl Ready {
+    const NOTHING: Self = Self {
+        signals: false,
+        report: false,
+        master: PollFlags::empty(),
+        terminal: PollFlags::empty(),
+        unguarded: false,
+    };
+}
+
+/// Something to read, or the news that there will be nothing more.
+const READABLE: PollFlags = PollFlags::POLLIN
+    .union(PollFlags::POLLHUP)
+    .union(PollFlags::POLLERR)
+    .union(PollFlags::POLLNVAL);
+
+/// Whether the terminal has hung up, for which poll needs no wish.
+fn is_gone(terminal: BorrowedFd<'_>) -> bool {
+    let mut waits = [PollFd::new(terminal, PollFlags::empty())];
+    poll(&mut waits, PollTimeout::ZERO).is_err() || waits[0].any().unwrap_or(true)
+}
+
+/// Writes a few bytes at the very end, for as long as the terminal takes them.
+pub(super) fn write_all(terminal: BorrowedFd<'_>, mut bytes: &[u8]) {
+    while !bytes.is_empty() {
+        match write_some(terminal, bytes) {
+            Ok(count) => bytes = &bytes[count..],
+            Err(Errno::EAGAIN) => {
+                let mut waits = [PollFd::new(terminal, PollFlags::POLLOUT)];
+                // One second: a terminal that is stopped is not waited for at the end.
+                if !matches!(poll(&mut waits, 1000_u16), Ok(1..) | Err(Errno::EINTR)) {
+                    return;
+                }
+            }
+            Err(_) => return,
+        }
+    }
+}
+
+fn write_some(to: BorrowedFd<'_>, bytes: &[u8]) -> nix::Result<usize> {
+    loop {
+        match write(to, bytes) {
+            Err(Errno::EINTR) => {}
+            Ok(0) => return Err(Errno::EAGAIN),
+            result => return result,
+        }
+    }
+}
+
+/// Gives the terminal back before a panic of this thread is printed.
+fn restore_on_panic() {
+    let before = std::panic::take_hook();
+    let relay = std::thread::current().id();
+    std::panic::set_hook(Box::new(move |panic| {
+        // A panic on another thread does not end us, and the terminal is in use.
+        if std::thread::current().id() == relay {
+            terminal::restore();
+        }
+        before(panic);
+    }));
+}
