@@ -1,0 +1,385 @@
+//! What to send next, and what an answer means. No I/O and no clock of its own: the driver asks for the
+//! next step, does it, and tells the outcome.
+
+mod command;
+mod read_back;
+mod retry;
+
+use self::command::Command;
+use self::read_back::{Finding, ReadBackPlan};
+use self::retry::Retry;
+use super::metadata::Metadata;
+use super::report::{Request, State};
+use super::sequence::Sequence;
+use super::slots::{Claim, Wanted};
+use super::status::{Ownership, Status};
+use super::transport::{Reply, TransportError};
+use std::sync::Arc;
+use tokio::time::Instant;
+
+/// What the driver does next.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Send this, and tell the outcome.
+    Send(Request),
+    /// Nothing to do until something changes, or until then.
+    Wait(Option<Instant>),
+    /// The end: all that was wanted is in force, or not.
+    End { settled: bool },
+}
+
+/// The session of a process by its id, or our own.
+pub(super) type SessionOf = fn(Option<u32>) -> Option<u32>;
+
+/// What Herdr took so far, and what stands in the way of the rest.
+#[derive(Debug)]
+pub(super) struct Plan {
+    sequence: Sequence,
+    /// None: whose pane it is does not matter.
+    session_of: Option<SessionOf>,
+    in_force: InForce,
+    command: Command,
+    retry: Retry,
+    read_back: ReadBackPlan,
+    ownership: Ownership,
+    /// The next report uses a number far above: the one before seems to have been too low.
+    jump: bool,
+    /// The label for blocked, from the last message of a blocked state.
+    blocked_label: Option<Arc<str>>,
+    /// How often the process had been continued when we last looked.
+    resumed: u32,
+    released: bool,
+    /// The release was begun, or the end was: what waited may be tried at once, one time.
+    leaving: bool,
+    status: Status,
+}
+
+/// What Herdr took. A failed request leaves its field unknown, since Herdr may have taken it.
+#[derive(Debug, Default)]
+struct InForce {
+    claim: Option<Claim>,
+    metadata: Arc<Metadata>,
+    /// A call for metadata failed: what Herdr shows may be that one.
+    metadata_unknown: bool,
+}
+
+impl Plan {
+    pub(super) fn new(
+        agent: &super::identity::AgentName,
+        sequence: Sequence,
+        session_of: Option<SessionOf>,
+    ) -> Self {
+        let status = Status {
+            seq_mark: sequence.path().map(Into::into),
+            ..Status::default()
+        };
+        Self {
+            sequence,
+            session_of,
+            in_force: InForce::default(),
+            command: Command::default(),
+            retry: Retry::default(),
+            read_back: ReadBackPlan::new(agent.as_str()),
+            ownership: Ownership::Unchecked,
+            jump: false,
+            blocked_label: None,
+            resumed: 0,
+            released: false,
+            leaving: false,
+            status,
+        }
+    }
+
+    /// The next step towards `wanted`.
+    pub(super) fn next(&mut self, wanted: &Wanted, now: Instant) -> Step {
+        if self.released {
+            return Step::End { settled: true };
+        }
+        if wanted.finish_by.is_some_and(|deadline| deadline <= now) {
+            return Step::End { settled: false };
+        }
+        self.notice(wanted);
+        if let Some(step) = self.while_foreign(wanted) {
+            return step;
+        }
+        if let Some(until) = self.retry.waits_until(wanted.generation, now) {
+            return Step::Wait(Some(until));
+        }
+        if self.session_of.is_some() && self.ownership == Ownership::Unchecked {
+            return Step::Send(Request::ReadProcess);
+        }
+        if wanted.released {
+            return Step::Send(self.leave());
+        }
+        if let Some(request) = self.towards(wanted, now) {
+            return Step::Send(request);
+        }
+        if wanted.finish_by.is_some() {
+            return Step::End {
+                settled: self.is_settled(wanted),
+            };
+        }
+        if self.read_back.is_due(now) {
+            return Step::Send(Request::ReadPane);
+        }
+        let wakes = [self.read_back.due(), self.command.next_try()];
+        Step::Wait(wakes.into_iter().flatten().min())
+    }
+
+    /// Takes in what happened beside the values: a continued process, the beginning of the end.
+    fn notice(&mut self, wanted: &Wanted) {
+        if self.resumed != wanted.resumed {
+            self.resumed = wanted.resumed;
+            self.retry.at_once();
+            self.report_again();
+            if matches!(self.ownership, Ownership::Foreign { .. }) {
+                self.ownership = Ownership::Unchecked;
+            }
+        }
+        if !self.leaving && (wanted.released || wanted.finish_by.is_some()) {
+            self.leaving = true;
+            self.retry.at_once();
+        }
+    }
+
+    fn while_foreign(&self, wanted: &Wanted) -> Option<Step> {
+        if !matches!(self.ownership, Ownership::Foreign { .. }) {
+            return None;
+        }
+        // Nothing was ever reported, so there is nothing to take back either.
+        let ends = wanted.released || wanted.finish_by.is_some();
+        Some(if ends {
+            Step::End { settled: true }
+        } else {
+            Step::Wait(None)
+        })
+    }
+
+    /// Metadata outlives a release, so it is cleared first (H042). Then the release, alone.
+    fn leave(&mut self) -> Request {
+        if !self.in_force.metadata.is_empty() || self.in_force.metadata_unknown {
+            return Request::Metadata {
+                metadata: Metadata::default(),
+                seq: self.sequence.next(),
+            };
+        }
+        Request::Release {
+            seq: self.sequence.next(),
+        }
+    }
+
+    /// The next request that brings Herdr nearer to `wanted`. The state goes first: before it, Herdr
+    /// takes no session (H052).
+    fn towards(&mut self, wanted: &Wanted, now: Instant) -> Option<Request> {
+        let claim = wanted.claim.as_ref()?;
+        let session = wanted.session.as_ref();
+        let resume = session.and_then(|session| self.command.to_attach(session, now));
+        // Without a deadline near, it is better to know whether this Herdr takes commands.
+        if resume.is_some() && wanted.finish_by.is_none() && self.command.wants_ping() {
+            return Some(Request::Ping);
+        }
+        let resume = resume.filter(|_| self.command.is_supported() != Some(false));
+        let stands = self.in_force.claim.as_ref() == Some(claim);
+        if stands {
+            if let Some((session, resume)) = session.zip(resume) {
+                let seq = self.sequence.next();
+                return Some(Request::Session {
+                    session_id: session.id.clone(),
+                    resume,
+                    seq,
+                });
+            }
+            return self.towards_metadata(wanted, claim);
+        }
+        let seq = if std::mem::take(&mut self.jump) {
+            self.sequence.jump()
+        } else {
+            self.sequence.next()
+        };
+        Some(Request::Report {
+            state: claim.state,
+            message: claim.message.clone(),
+            session_id: session.map(|session| session.id.clone()),
+            resume,
+            seq,
+        })
+    }
+
+    fn towards_metadata(&mut self, wanted: &Wanted, claim: &Claim) -> Option<Request> {
+        // The label is of use while the state is blocked, and harmless afterwards: it stays until the
+        // next one, which saves a call.
+        if claim.state == State::Blocked {
+            self.blocked_label.clone_from(&claim.message);
+        }
+        let mut metadata = Metadata::clone(&wanted.metadata);
+        if let Some(label) = &self.blocked_label {
+            metadata = metadata.state_label(State::Blocked, label);
+        }
+        let stands = *self.in_force.metadata == metadata && !self.in_force.metadata_unknown;
+        (!stands).then(|| Request::Metadata {
+            metadata,
+            seq: self.sequence.next(),
+        })
+    }
+
+    fn is_settled(&self, wanted: &Wanted) -> bool {
+        wanted.claim == self.in_force.claim
+            && !self.retry.is_pending()
+            && wanted
+                .session
+                .as_ref()
+                .is_none_or(|session| self.command.is_settled(session))
+    }
+
+    /// Says everything again: Herdr may have lost it.
+    fn report_again(&mut self) {
+        self.in_force.claim = None;
+        self.in_force.metadata_unknown = !self.in_force.metadata.is_empty();
+        self.command.forget();
+        self.read_back.restart();
+    }
+
+    /// Takes in the outcome of `request`, which was sent when `wanted` was wanted.
+    pub(super) fn sent(
+        &mut self,
+        request: &Request,
+        outcome: Result<Reply, TransportError>,
+        generation: u64,
+        now: Instant,
+    ) {
+        match &outcome {
+            Ok(reply) => {
+                self.status.transport = Some(reply.over);
+                self.status.last_error = None;
+            }
+            Err(error) => {
+                tracing::debug!(%error, method = request.method(), "Herdr did not take a request");
+                self.status.last_error = Some(error.to_string());
+            }
+        }
+        match request {
+            Request::Ping => self
+                .command
+                .pinged(outcome.ok().and_then(|reply| reply.answer.version)),
+            Request::ReadProcess => self.process_read(outcome),
+            Request::ReadPane => self.pane_read(outcome, now),
+            _ => match outcome {
+                Ok(reply) => self.taken(request, &reply, now),
+                Err(error) => self.failed(request, &error, generation, now),
+            },
+        }
+    }
+
+    fn taken(&mut self, request: &Request, reply: &Reply, now: Instant) {
+        self.retry.succeeded();
+        if let Some(resume) = request.resume() {
+            self.command.taken(resume);
+        }
+        match request {
+            Request::Report { state, message, .. } => {
+                let claim = Claim {
+                    state: *state,
+                    message: message.clone(),
+                };
+                self.in_force.claim = Some(claim);
+                self.status.reported = Some(*state);
+                self.read_back.claimed(reply.over, now);
+            }
+            Request::Metadata { metadata, .. } => {
+                self.in_force.metadata = Arc::new(metadata.clone());
+                self.in_force.metadata_unknown = false;
+            }
+            Request::Release { .. } => {
+                self.released = true;
+                self.status.reported = None;
+            }
+            Request::Session { .. } | Request::Ping | Request::ReadPane | Request::ReadProcess => {}
+        }
+    }
+
+    fn failed(&mut self, request: &Request, error: &TransportError, generation: u64, now: Instant) {
+        match request {
+            Request::Report { .. } => self.in_force.claim = None,
+            Request::Metadata { metadata, .. } => {
+                if matches!(error, TransportError::Refused(_) | TransportError::Usage(_)) {
+                    // This Herdr will not have it: asking again would only be in the way of the state.
+                    self.in_force.metadata = Arc::new(metadata.clone());
+                    self.in_force.metadata_unknown = false;
+                    return;
+                }
+                self.in_force.metadata_unknown = true;
+            }
+            Request::Release { .. } => {
+                // The pane went away by itself, and everything in it.
+                if matches!(error, TransportError::Refused(refusal) if refusal.code == "pane_not_found")
+                {
+                    self.released = true;
+                    return;
+                }
+            }
+            Request::Session { .. } | Request::Ping | Request::ReadPane | Request::ReadProcess => {}
+        }
+        if let Some(resume) = request.resume()
+            && self.command.failed(resume, error, now)
+        {
+            // The state goes out again at once, without the command.
+            return;
+        }
+        if self.ownership == Ownership::Unknown {
+            self.ownership = Ownership::Unchecked;
+        }
+        self.retry.failed(generation, now);
+    }
+
+    fn process_read(&mut self, outcome: Result<Reply, TransportError>) {
+        let Some(session_of) = self.session_of else {
+            return;
+        };
+        let shell_pid = outcome
+            .ok()
+            .and_then(|reply| reply.answer.process?.shell_pid);
+        let sessions = shell_pid.and_then(|pid| Some((pid, session_of(Some(pid))?)));
+        self.ownership = match (sessions, session_of(None)) {
+            (Some((_, shell)), Some(own)) if shell == own => Ownership::Ours,
+            (Some((shell_pid, _)), Some(_)) => {
+                tracing::info!(
+                    shell_pid,
+                    "not in the pane that Herdr's variables name: silent"
+                );
+                Ownership::Foreign { shell_pid }
+            }
+            _ => Ownership::Unknown,
+        };
+    }
+
+    fn pane_read(&mut self, outcome: Result<Reply, TransportError>, now: Instant) {
+        let state = self.in_force.claim.as_ref().map(|claim| claim.state);
+        let view = outcome.map(|reply| reply.answer.pane);
+        match self.read_back.read(state, view, now) {
+            Finding::Fine => {}
+            Finding::Lost => self.report_again(),
+            Finding::Unheard => {
+                self.jump = true;
+                self.report_again();
+            }
+        }
+        self.command.heartbeat(now);
+    }
+
+    /// What there is to tell.
+    pub(super) fn status(&self, wanted: &Wanted) -> Status {
+        Status {
+            version: self.command.version().map(str::to_owned),
+            takes_resume_commands: self.command.is_supported(),
+            resume_in_force: wanted
+                .session
+                .as_ref()
+                .is_some_and(|s| self.command.is_in_force(s)),
+            settled: self.released || self.is_settled(wanted),
+            read_back: self.read_back.last().clone(),
+            ownership: self.ownership,
+            seq: self.sequence.last(),
+            ..self.status.clone()
+        }
+    }
+}

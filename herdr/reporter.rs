@@ -1,0 +1,319 @@
+//! The handle that callers have, and the driver behind it.
+
+use super::environment::Environment;
+use super::identity::{AgentName, Source};
+use super::metadata::Metadata;
+use super::plan::{Plan, SessionOf, Step};
+use super::report::{Claimant, State};
+use super::resume_command::ResumeCommand;
+use super::sequence::Sequence;
+use super::slots::{Claim, End, Session, Slots, lock};
+use super::status::Status;
+use super::text::one_line;
+use super::transport::{Transport, Ways};
+use crate::os::process::session_of;
+use crate::{Clock, SystemClock};
+use std::future::Future;
+use std::io;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::thread;
+use std::time::Duration;
+use tokio::time::Instant;
+
+/// The longest message, in characters. Herdr stores it and shows it nowhere (H035).
+const MESSAGE_LIMIT: usize = 500;
+
+/// The longest session id, in characters.
+const SESSION_ID_LIMIT: usize = 200;
+
+/// The driver ends this much before the caller's limit, so that its children are killed in time.
+const LEAD: Duration = Duration::from_millis(20);
+
+/// How a [`Reporter`] works. The default is right for an agent.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct ReporterOptions {
+    /// Where the time of day comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where the last sequence number is kept for other processes of the same source: see
+    /// [`default_state_folder`](super::default_state_folder). None: in memory only.
+    pub state_folder: Option<PathBuf>,
+    /// Stay silent when the pane's shell is not of our own session, as in a program that only inherited
+    /// the variables (H070). Off: for shells in containers.
+    pub check_pane_ownership: bool,
+}
+
+impl Default for ReporterOptions {
+    fn default() -> Self {
+        Self {
+            clock: Arc::new(SystemClock),
+            state_folder: None,
+            check_pane_ownership: true,
+        }
+    }
+}
+
+impl ReporterOptions {
+    /// Keeps the last sequence number in this folder.
+    pub fn with_state_folder(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.state_folder = Some(folder.into());
+        self
+    }
+
+    /// Takes the time of day from `clock`.
+    pub fn with_clock(mut self, clock: Arc<dyn Clock>) -> Self {
+        self.clock = clock;
+        self
+    }
+
+    /// Whether to stay silent in a pane that is not ours.
+    pub fn with_pane_ownership_check(mut self, check: bool) -> Self {
+        self.check_pane_ownership = check;
+        self
+    }
+}
+
+/// Tells Herdr what the agent of one pane is doing.
+///
+/// Every call returns at once, from any thread, inside or outside a runtime, whatever Herdr does: it puts
+/// the newest value into its slot. A driver behind it sends one request at a time, the newest values
+/// only, and again until Herdr shows them. Cloning is cheap; all clones are the same reporter.
+#[derive(Clone, Debug)]
+pub struct Reporter {
+    shared: Arc<Shared>,
+}
+
+#[derive(Debug)]
+struct Shared {
+    slots: Slots,
+    status: Mutex<Status>,
+}
+
+impl Reporter {
+    /// A reporter with a thread of its own.
+    ///
+    /// # Errors
+    /// The system gives no thread, or no event queue for its runtime.
+    pub fn start(
+        environment: Environment,
+        source: Source,
+        agent: AgentName,
+        options: ReporterOptions,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread()
+            .enable_all()
+            .build()?;
+        let (reporter, driver) = Self::with_driver(environment, source, agent, options);
+        thread::Builder::new()
+            .name("herdr-reporter".to_owned())
+            .spawn(move || runtime.block_on(driver))?;
+        Ok(reporter)
+    }
+
+    /// A reporter whose driver the caller runs, on a tokio runtime with its I/O and its timers enabled.
+    /// The driver ends when a release is done, or some time after [`Reporter::finish`] was called.
+    pub fn with_driver(
+        environment: Environment,
+        source: Source,
+        agent: AgentName,
+        options: ReporterOptions,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let sequence = match &options.state_folder {
+            Some(folder) => Sequence::kept_in(
+                folder,
+                environment.socket_path(),
+                environment.pane_id(),
+                source.as_str(),
+                options.clock,
+            ),
+            None => Sequence::in_memory(options.clock),
+        };
+        let whose = options
+            .check_pane_ownership
+            .then_some(session_of as SessionOf);
+        let plan = Plan::new(&agent, sequence, whose);
+        let claimant = Claimant {
+            pane_id: environment.pane_id().to_owned(),
+            source,
+            agent,
+        };
+        Self::drive(plan, Ways::new(environment, claimant))
+    }
+
+    /// A reporter for `plan`, and its driver, which sends through `transport`.
+    fn drive(
+        plan: Plan,
+        transport: impl Transport + 'static,
+    ) -> (Self, impl Future<Output = ()> + Send + 'static) {
+        let shared = Arc::new(Shared {
+            slots: Slots::default(),
+            status: Mutex::default(),
+        });
+        let driver = Driver {
+            shared: shared.clone(),
+            plan,
+            transport,
+        };
+        (Self { shared }, driver.run())
+    }
+
+    /// What the agent is doing now. `message` says what a blocked state is about: Herdr shows it in the
+    /// place of the word "blocked" (cut at 80 characters).
+    pub fn report(&self, state: State, message: Option<&str>) {
+        self.shared.slots.put(|wanted| {
+            let claim = wanted.claim.as_ref();
+            let known = |claim: &Claim| claim.state == state && claim.message.as_deref() == message;
+            if claim.is_some_and(known) {
+                return false;
+            }
+            let message = message
+                .map(|message| one_line(message, MESSAGE_LIMIT))
+                .filter(|message| !message.is_empty());
+            wanted.claim = Some(Claim {
+                state,
+                message: message.map(Arc::from),
+            });
+            true
+        });
+    }
+
+    /// The conversation, and the command that brings it back. They go out with a state, never before the
+    /// first one. A Herdr that does not take the command still takes the state.
+    pub fn session(&self, session_id: &str, resume: Option<ResumeCommand>) {
+        let id = one_line(session_id, SESSION_ID_LIMIT);
+        let session = Session {
+            id: id.into(),
+            resume: resume.map(Arc::new),
+        };
+        self.shared.slots.put(|wanted| {
+            let changed = wanted.session.as_ref() != Some(&session);
+            wanted.session = Some(session);
+            changed
+        });
+    }
+
+    /// What a person reads beside the state. It replaces the last metadata as a whole, and is cleared
+    /// before a release.
+    pub fn metadata(&self, metadata: Metadata) {
+        self.shared.slots.put(|wanted| {
+            let changed = *wanted.metadata != metadata;
+            wanted.metadata = Arc::new(metadata);
+            changed
+        });
+    }
+
+    /// The process was stopped and goes on (`SIGCONT`): Herdr may have cleared the pane meanwhile (H071),
+    /// so everything is said again. Also for after a nested agent of the same pane has ended.
+    pub fn resumed(&self) {
+        self.shared.slots.put(|wanted| {
+            wanted.resumed = wanted.resumed.wrapping_add(1);
+            true
+        });
+    }
+
+    /// The user quit: metadata is cleared, then the pane is released, and with it the resume command.
+    /// Nothing is reported afterwards. Call [`Reporter::finish`] to wait for it.
+    ///
+    /// Not for `SIGHUP` or `SIGTERM` from outside: Herdr sends them when it stops, and a release would
+    /// delete the resume command (H080). Then only [`Reporter::finish`].
+    pub fn release(&self) {
+        self.shared.slots.put(|wanted| {
+            wanted.released = true;
+            true
+        });
+    }
+
+    /// Ends the driver as soon as everything wanted is in force, at the latest after `limit`, and blocks
+    /// until then. True: everything is. With a release before it, this is the user's quit; without one,
+    /// the state and the resume command stay.
+    ///
+    /// Never call it on the thread that runs the driver of [`Reporter::with_driver`]: there,
+    /// [`Reporter::finish_within`] and the driver's own end do.
+    pub fn finish(&self, limit: Duration) -> bool {
+        self.finish_within(limit);
+        self.shared.slots.wait_for_end(limit) == Some(End::Settled)
+    }
+
+    /// As [`Reporter::finish`], without waiting: the driver ends within `limit`.
+    pub fn finish_within(&self, limit: Duration) {
+        let deadline = Instant::now() + limit.saturating_sub(LEAD);
+        self.shared.slots.finish_by(deadline);
+    }
+
+    /// What is known about reports and Herdr.
+    pub fn status(&self) -> Status {
+        lock(&self.shared.status).clone()
+    }
+}
+
+struct Driver<T> {
+    shared: Arc<Shared>,
+    plan: Plan,
+    transport: T,
+}
+
+impl<T: Transport> Driver<T> {
+    async fn run(mut self) {
+        let slots = Dropped(&self.shared.slots);
+        loop {
+            let wanted = slots.0.wanted();
+            match self.plan.next(&wanted, Instant::now()) {
+                Step::Send(request) => {
+                    let exchange = self.transport.exchange(&request);
+                    let Some(outcome) = before_the_end(slots.0, exchange).await else {
+                        break slots.0.end(End::Unsettled);
+                    };
+                    self.plan
+                        .sent(&request, outcome, wanted.generation, Instant::now());
+                }
+                Step::Wait(until) => {
+                    let until = [until, wanted.finish_by].into_iter().flatten().min();
+                    tokio::select! {
+                        () = slots.0.changed() => {}
+                        () = sleep_until(until) => {}
+                    }
+                }
+                Step::End { settled } => {
+                    *lock(&self.shared.status) = self.plan.status(&wanted);
+                    break slots.0.end(if settled {
+                        End::Settled
+                    } else {
+                        End::Unsettled
+                    });
+                }
+            }
+            *lock(&self.shared.status) = self.plan.status(&slots.0.wanted());
+        }
+    }
+}
+
+/// Whoever waits for the driver hears of its end in any case.
+struct Dropped<'a>(&'a Slots);
+
+impl Drop for Dropped<'_> {
+    fn drop(&mut self) {
+        self.0.end(End::Unsettled);
+    }
+}
+
+/// What `work` gives, or none when the driver has to be done first. Dropping the work ends it.
+async fn before_the_end<O>(slots: &Slots, work: impl Future<Output = O>) -> Option<O> {
+    tokio::pin!(work);
+    loop {
+        let finish_by = slots.wanted().finish_by;
+        tokio::select! {
+            biased;
+            outcome = &mut work => return Some(outcome),
+            () = sleep_until(finish_by) => return None,
+            () = slots.finishing(), if finish_by.is_none() => {}
+        }
+    }
+}
+
+async fn sleep_until(deadline: Option<Instant>) {
+    match deadline {
+        Some(deadline) => tokio::time::sleep_until(deadline).await,
+        None => std::future::pending().await,
+    }
+}
