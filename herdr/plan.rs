@@ -48,10 +48,17 @@ pub(super) struct Plan {
     blocked_label: Option<Arc<str>>,
     /// How often the process had been continued when we last looked.
     resumed: u32,
-    released: bool,
-    /// The release was begun, or the end was: what waited may be tried at once, one time.
-    leaving: bool,
+    stage: Stage,
     status: Status,
+}
+
+/// How far the session has come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Stage {
+    Reporting,
+    /// A release or the end is wanted.
+    Leaving,
+    Released,
 }
 
 /// What Herdr took. A failed request leaves its field unknown, since Herdr may have taken it.
@@ -84,15 +91,14 @@ impl Plan {
             jump: false,
             blocked_label: None,
             resumed: 0,
-            released: false,
-            leaving: false,
+            stage: Stage::Reporting,
             status,
         }
     }
 
     /// The next step towards `wanted`.
     pub(super) fn next(&mut self, wanted: &Wanted, now: Instant) -> Step {
-        if self.released {
+        if self.stage == Stage::Released {
             return Step::End { settled: true };
         }
         if wanted.finish_by.is_some_and(|deadline| deadline <= now) {
@@ -136,8 +142,9 @@ impl Plan {
                 self.ownership = Ownership::Unchecked;
             }
         }
-        if !self.leaving && (wanted.released || wanted.finish_by.is_some()) {
-            self.leaving = true;
+        if self.stage == Stage::Reporting && (wanted.released || wanted.finish_by.is_some()) {
+            self.stage = Stage::Leaving;
+            // Whatever waited for its next try has it now, for there may be no later.
             self.retry.at_once();
         }
     }
@@ -181,6 +188,13 @@ impl Plan {
         let resume = resume.filter(|_| self.command.is_supported() != Some(false));
         let stands = self.in_force.claim.as_ref() == Some(claim);
         if stands {
+            if session.is_some_and(|session| self.command.is_stale(session)) {
+                // Only a release takes a command back (H054): without it, the next restart would bring
+                // back the session before this one. The state follows at once.
+                return Some(Request::Release {
+                    seq: self.sequence.next(),
+                });
+            }
             if let Some((session, resume)) = session.zip(resume) {
                 let seq = self.sequence.next();
                 return Some(Request::Session {
@@ -289,12 +303,19 @@ impl Plan {
                 self.in_force.metadata = Arc::new(metadata.clone());
                 self.in_force.metadata_unknown = false;
             }
-            Request::Release { .. } => {
-                self.released = true;
-                self.status.reported = None;
-            }
+            Request::Release { .. } => self.gone(),
             Request::Session { .. } | Request::Ping | Request::ReadPane | Request::ReadProcess => {}
         }
+    }
+
+    /// The pane is released. That was the end, or only the way to take a command back.
+    fn gone(&mut self) {
+        self.status.reported = None;
+        if self.stage == Stage::Leaving {
+            self.stage = Stage::Released;
+        }
+        self.in_force.claim = None;
+        self.command.released();
     }
 
     fn failed(&mut self, request: &Request, error: &TransportError, generation: u64, now: Instant) {
@@ -313,7 +334,7 @@ impl Plan {
                 // The pane went away by itself, and everything in it.
                 if matches!(error, TransportError::Refused(refusal) if refusal.code == "pane_not_found")
                 {
-                    self.released = true;
+                    self.gone();
                     return;
                 }
             }
@@ -332,11 +353,14 @@ impl Plan {
     }
 
     fn process_read(&mut self, outcome: Result<Reply, TransportError>) {
+        let Some(session_of) = self.session_of else {
+            return;
+        };
         let shell_pid = outcome
             .ok()
             .and_then(|reply| reply.answer.process?.shell_pid);
-        let sessions = shell_pid.and_then(|pid| Some((pid, (self.session_of)(Some(pid))?)));
-        self.ownership = match (sessions, (self.session_of)(None)) {
+        let sessions = shell_pid.and_then(|pid| Some((pid, session_of(Some(pid))?)));
+        self.ownership = match (sessions, session_of(None)) {
             (Some((_, shell)), Some(own)) if shell == own => Ownership::Ours,
             (Some((shell_pid, _)), Some(_)) => {
                 tracing::info!(
@@ -372,7 +396,7 @@ impl Plan {
                 .session
                 .as_ref()
                 .is_some_and(|s| self.command.is_in_force(s)),
-            settled: self.released || self.is_settled(wanted),
+            settled: self.stage == Stage::Released || self.is_settled(wanted),
             read_back: self.read_back.last().clone(),
             ownership: self.ownership,
             seq: self.sequence.last(),

@@ -7,10 +7,10 @@ use super::plan::{Plan, SessionOf, Step};
 use super::report::{Claimant, State};
 use super::resume_command::ResumeCommand;
 use super::sequence::Sequence;
-use super::slots::{Claim, End, Session, Slots, lock};
+use super::slots::{Claim, End, Session, Slots, Wanted, lock};
 use super::status::Status;
 use super::text::one_line;
-use super::transport::{Transport, Ways};
+use super::transport::{Reply, Transport, TransportError, Ways};
 use crate::os::process::session_of;
 use crate::{Clock, SystemClock};
 use std::future::Future;
@@ -29,6 +29,12 @@ const SESSION_ID_LIMIT: usize = 200;
 
 /// The driver ends this much before the caller's limit, so that its children are killed in time.
 const LEAD: Duration = Duration::from_millis(20);
+
+/// How long a reporter that nobody has any more still tries.
+const ABANDONED_LIMIT: Duration = Duration::from_millis(300);
+
+/// How long a request that is under way may keep a release waiting.
+const UNDER_WAY_LIMIT: Duration = Duration::from_millis(100);
 
 /// How a [`Reporter`] works. The default is right for an agent.
 #[derive(Clone, Debug)]
@@ -79,9 +85,22 @@ impl ReporterOptions {
 /// Every call returns at once, from any thread, inside or outside a runtime, whatever Herdr does: it puts
 /// the newest value into its slot. A driver behind it sends one request at a time, the newest values
 /// only, and again until Herdr shows them. Cloning is cheap; all clones are the same reporter.
+///
+/// Dropping the last clone is not a quit: what was wanted is still brought into force, for at most 300 ms
+/// and without anybody waiting, and stays.
 #[derive(Clone, Debug)]
 pub struct Reporter {
-    shared: Arc<Shared>,
+    handle: Arc<Handle>,
+}
+
+/// What all clones share. Its end is the driver's.
+#[derive(Debug)]
+struct Handle(Arc<Shared>);
+
+impl Drop for Handle {
+    fn drop(&mut self) {
+        self.0.slots.finish_by(Instant::now() + ABANDONED_LIMIT);
+    }
 }
 
 #[derive(Debug)]
@@ -155,13 +174,18 @@ impl Reporter {
             plan,
             transport,
         };
-        (Self { shared }, driver.run())
+        (
+            Self {
+                handle: Arc::new(Handle(shared)),
+            },
+            driver.run(),
+        )
     }
 
     /// What the agent is doing now. `message` says what a blocked state is about: Herdr shows it in the
     /// place of the word "blocked" (cut at 80 characters).
     pub fn report(&self, state: State, message: Option<&str>) {
-        self.shared.slots.put(|wanted| {
+        self.slots().put(|wanted| {
             let claim = wanted.claim.as_ref();
             let known = |claim: &Claim| claim.state == state && claim.message.as_deref() == message;
             if claim.is_some_and(known) {
@@ -180,13 +204,18 @@ impl Reporter {
 
     /// The conversation, and the command that brings it back. They go out with a state, never before the
     /// first one. A Herdr that does not take the command still takes the state.
+    /// An empty id is no session, and ignored.
     pub fn session(&self, session_id: &str, resume: Option<ResumeCommand>) {
         let id = one_line(session_id, SESSION_ID_LIMIT);
+        if id.is_empty() {
+            tracing::warn!("a session without an id is not reported to Herdr");
+            return;
+        }
         let session = Session {
             id: id.into(),
             resume: resume.map(Arc::new),
         };
-        self.shared.slots.put(|wanted| {
+        self.slots().put(|wanted| {
             let changed = wanted.session.as_ref() != Some(&session);
             wanted.session = Some(session);
             changed
@@ -196,7 +225,7 @@ impl Reporter {
     /// What a person reads beside the state. It replaces the last metadata as a whole, and is cleared
     /// before a release.
     pub fn metadata(&self, metadata: Metadata) {
-        self.shared.slots.put(|wanted| {
+        self.slots().put(|wanted| {
             let changed = *wanted.metadata != metadata;
             wanted.metadata = Arc::new(metadata);
             changed
@@ -206,7 +235,7 @@ impl Reporter {
     /// The process was stopped and goes on (`SIGCONT`): Herdr may have cleared the pane meanwhile (H071),
     /// so everything is said again. Also for after a nested agent of the same pane has ended.
     pub fn resumed(&self) {
-        self.shared.slots.put(|wanted| {
+        self.slots().put(|wanted| {
             wanted.resumed = wanted.resumed.wrapping_add(1);
             true
         });
@@ -218,7 +247,7 @@ impl Reporter {
     /// Not for `SIGHUP` or `SIGTERM` from outside: Herdr sends them when it stops, and a release would
     /// delete the resume command (H080). Then only [`Reporter::finish`].
     pub fn release(&self) {
-        self.shared.slots.put(|wanted| {
+        self.slots().put(|wanted| {
             wanted.released = true;
             true
         });
@@ -232,18 +261,22 @@ impl Reporter {
     /// [`Reporter::finish_within`] and the driver's own end do.
     pub fn finish(&self, limit: Duration) -> bool {
         self.finish_within(limit);
-        self.shared.slots.wait_for_end(limit) == Some(End::Settled)
+        self.slots().wait_for_end(limit) == Some(End::Settled)
     }
 
     /// As [`Reporter::finish`], without waiting: the driver ends within `limit`.
     pub fn finish_within(&self, limit: Duration) {
         let deadline = Instant::now() + limit.saturating_sub(LEAD);
-        self.shared.slots.finish_by(deadline);
+        self.slots().finish_by(deadline);
+    }
+
+    fn slots(&self) -> &Slots {
+        &self.handle.0.slots
     }
 
     /// What is known about reports and Herdr.
     pub fn status(&self) -> Status {
-        lock(&self.shared.status).clone()
+        lock(&self.handle.0.status).clone()
     }
 }
 
@@ -254,36 +287,40 @@ struct Driver<T> {
 }
 
 impl<T: Transport> Driver<T> {
-    async fn run(mut self) {
-        let slots = Dropped(&self.shared.slots);
+    /// Works until the plan ends, or until time is up: then whatever is under way is dropped.
+    async fn run(self) {
+        let shared = self.shared.clone();
+        let slots = Dropped(&shared.slots);
+        tokio::select! {
+            biased;
+            settled = self.work() => slots.0.end(if settled { End::Settled } else { End::Unsettled }),
+            () = time_is_up(slots.0) => slots.0.end(End::Unsettled),
+        }
+    }
+
+    /// True: all that was wanted is in force.
+    async fn work(mut self) -> bool {
+        let shared = self.shared.clone();
+        let slots = &shared.slots;
         loop {
-            let wanted = slots.0.wanted();
-            match self.plan.next(&wanted, Instant::now()) {
+            let wanted = slots.wanted();
+            let step = self.plan.next(&wanted, Instant::now());
+            *lock(&shared.status) = self.plan.status(&wanted);
+            match step {
                 Step::Send(request) => {
                     let exchange = self.transport.exchange(&request);
-                    let Some(outcome) = before_the_end(slots.0, exchange).await else {
-                        break slots.0.end(End::Unsettled);
-                    };
+                    let outcome = unless_overtaken(slots, &wanted, exchange).await;
                     self.plan
                         .sent(&request, outcome, wanted.generation, Instant::now());
                 }
                 Step::Wait(until) => {
-                    let until = [until, wanted.finish_by].into_iter().flatten().min();
                     tokio::select! {
-                        () = slots.0.changed() => {}
+                        () = slots.changed() => {}
                         () = sleep_until(until) => {}
                     }
                 }
-                Step::End { settled } => {
-                    *lock(&self.shared.status) = self.plan.status(&wanted);
-                    break slots.0.end(if settled {
-                        End::Settled
-                    } else {
-                        End::Unsettled
-                    });
-                }
+                Step::End { settled } => return settled,
             }
-            *lock(&self.shared.status) = self.plan.status(&slots.0.wanted());
         }
     }
 }
@@ -297,17 +334,32 @@ impl Drop for Dropped<'_> {
     }
 }
 
-/// What `work` gives, or none when the driver has to be done first. Dropping the work ends it.
-async fn before_the_end<O>(slots: &Slots, work: impl Future<Output = O>) -> Option<O> {
-    tokio::pin!(work);
-    loop {
-        let finish_by = slots.wanted().finish_by;
-        tokio::select! {
-            biased;
-            outcome = &mut work => return Some(outcome),
-            () = sleep_until(finish_by) => return None,
-            () = slots.finishing(), if finish_by.is_none() => {}
+async fn time_is_up(slots: &Slots) {
+    let deadline = slots.deadline().await;
+    tokio::time::sleep_until(deadline).await;
+}
+
+/// What `exchange` gives, unless a release comes meanwhile that it would keep waiting. Dropping an
+/// exchange is safe: what Herdr still takes of it has a lower number than the release.
+async fn unless_overtaken(
+    slots: &Slots,
+    sent_for: &Wanted,
+    exchange: impl Future<Output = Result<Reply, TransportError>>,
+) -> Result<Reply, TransportError> {
+    let overtaken = async {
+        if sent_for.finish_by.is_some() {
+            return std::future::pending().await;
         }
+        slots.deadline().await;
+        if !slots.wanted().released {
+            return std::future::pending().await;
+        }
+        tokio::time::sleep(UNDER_WAY_LIMIT).await;
+    };
+    tokio::select! {
+        biased;
+        outcome = exchange => outcome,
+        () = overtaken => Err(TransportError::Overtaken),
     }
 }
 

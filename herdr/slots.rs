@@ -5,7 +5,7 @@ use super::report::State;
 use super::resume_command::ResumeCommand;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::Notify;
+use tokio::sync::{Notify, watch};
 
 /// The state, and what it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,9 +54,9 @@ pub(super) enum End {
 pub(super) struct Slots {
     wanted: Mutex<Wanted>,
     changed: Notify,
-    /// Apart from `changed`, which nobody waits for during an exchange: only so do the callers of that
-    /// time make no system call.
-    finishing: Notify,
+    /// When the driver has to be done. Apart from `changed`, which nobody waits for during an exchange:
+    /// only so do the callers of that time make no system call.
+    deadline: watch::Sender<Option<tokio::time::Instant>>,
     end: Mutex<Option<End>>,
     ended: Condvar,
 }
@@ -77,26 +77,41 @@ impl Slots {
         }
     }
 
-    /// Sets when the driver has to be done, also after a release.
+    /// Sets when the driver has to be done, also after a release. The first one counts.
     pub(super) fn finish_by(&self, deadline: tokio::time::Instant) {
-        lock(&self.wanted).finish_by.get_or_insert(deadline);
-        self.finishing.notify_one();
+        self.deadline.send_if_modified(|current| {
+            let is_first = current.is_none();
+            current.get_or_insert(deadline);
+            is_first
+        });
         self.changed.notify_one();
     }
 
     /// The newest values.
     pub(super) fn wanted(&self) -> Wanted {
-        lock(&self.wanted).clone()
+        Wanted {
+            finish_by: *self.deadline.borrow(),
+            ..lock(&self.wanted).clone()
+        }
+    }
+
+    /// When the driver has to be done, once that is set.
+    pub(super) async fn deadline(&self) -> tokio::time::Instant {
+        let mut deadlines = self.deadline.subscribe();
+        loop {
+            if let Some(deadline) = *deadlines.borrow_and_update() {
+                return deadline;
+            }
+            if deadlines.changed().await.is_err() {
+                // The sender lives in `self`.
+                std::future::pending::<()>().await;
+            }
+        }
     }
 
     /// Waits until something was put in since the last time.
     pub(super) async fn changed(&self) {
         self.changed.notified().await;
-    }
-
-    /// Waits until a deadline was set since the last time.
-    pub(super) async fn finishing(&self) {
-        self.finishing.notified().await;
     }
 
     /// The driver's last word. The first one counts.

@@ -21,6 +21,8 @@ pub(super) struct Command {
     version: Option<String>,
     /// The one that Herdr took.
     in_force: Option<Arc<ResumeCommand>>,
+    /// Whether Herdr may hold one, of whatever session.
+    may_hold: bool,
     /// One that this Herdr called invalid.
     invalid: Option<Arc<ResumeCommand>>,
     /// One that Herdr did not accept yet.
@@ -64,6 +66,7 @@ impl Command {
 
     pub(super) fn taken(&mut self, command: &Arc<ResumeCommand>) {
         self.in_force = Some(command.clone());
+        self.may_hold = true;
         self.delayed = None;
     }
 
@@ -93,7 +96,10 @@ impl Command {
             TransportError::Refused(refusal) if refusal.code == "resume_not_accepted" => {
                 self.delay(command, now);
             }
-            _ => return false,
+            _ => {
+                self.may_hold = true;
+                return false;
+            }
         }
         true
     }
@@ -126,6 +132,17 @@ impl Command {
     /// When a delayed command is tried again.
     pub(super) fn next_try(&self) -> Option<Instant> {
         self.delayed.as_ref().and_then(|delayed| delayed.next)
+    }
+
+    /// Whether Herdr holds the command of a session before this one, which has none.
+    pub(super) fn is_stale(&self, session: &Session) -> bool {
+        session.resume.is_none() && self.may_hold
+    }
+
+    /// The pane was released, and its command with it.
+    pub(super) fn released(&mut self) {
+        self.in_force = None;
+        self.may_hold = false;
     }
 
     /// Herdr may have lost the command, or be another one by now.

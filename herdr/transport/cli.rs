@@ -5,6 +5,7 @@ use crate::herdr::environment::Environment;
 use crate::herdr::report::{Answer, read_answer};
 use crate::os::process::kill_group;
 use std::process::{ExitStatus, Stdio};
+use std::thread;
 use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, Command};
@@ -15,6 +16,10 @@ const LIMIT: Duration = Duration::from_millis(1_500);
 
 /// How long its output may come after its end. Only a program that it left behind could still write.
 const DRAIN_LIMIT: Duration = Duration::from_millis(20);
+
+/// How long a killed child is waited for when nobody else will.
+const REAP_TRIES: u32 = 20;
+const REAP_PAUSE: Duration = Duration::from_micros(500);
 
 /// The most of its output that is kept.
 const OUTPUT_LIMIT: u64 = 1 << 20;
@@ -93,8 +98,18 @@ impl Run {
 
 impl Drop for Run {
     fn drop(&mut self) {
-        // tokio reaps the child later, as long as its runtime lives.
+        if self.group.is_none() {
+            return;
+        }
         self.kill();
+        // The runtime may be about to end, and would reap nobody then. A killed child is gone in well
+        // under a millisecond; one that the kernel keeps longer is left to tokio.
+        for _ in 0..REAP_TRIES {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(REAP_PAUSE);
+        }
     }
 }
 

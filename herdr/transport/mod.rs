@@ -49,6 +49,9 @@ pub(super) enum TransportError {
     /// There is no way that could ask this.
     #[error("it can only be asked over Herdr's socket")]
     Unsupported,
+    /// The driver gave it up for a release.
+    #[error("a release overtook it")]
+    Overtaken,
     #[error("no connection to Herdr's socket: {0}")]
     Connect(#[source] io::Error),
     #[error("the exchange with Herdr broke off: {0}")]
