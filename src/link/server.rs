@@ -1,6 +1,5 @@
 //! The presence's end of the link.
 
-use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 

@@ -92,7 +92,7 @@ impl ApprovalQuestion {
     pub fn raise(self) -> Result<Approval, AskError> {
         let title = format!("{} wants to run", self.tool);
         let input = AskInput::approval(&title)
-            .tool(collie::call_summary(&self.tool, &self.arguments))
+            .tool(call_summary(&self.tool, &self.arguments))
             .push(Some(&format!("{} needs a yes", self.tool)), None);
         raise(&self.session, &title, input, self.timeout).map(Approval)
     }
@@ -199,6 +199,16 @@ fn verdict(ask_id: String, outcome: Result<Answer, AskClosed>) -> Verdict {
         }
         Err(closed) => Verdict { approved: false, decided_by: closed.decided_by, ask_id },
     }
+}
+
+/// The call in one line, such as `refund(order: "5521", amount: 40)` (N095).
+fn call_summary(tool: &str, arguments: &Value) -> String {
+    let arguments: Vec<String> = match arguments {
+        Value::Object(named) => named.iter().map(|(name, value)| format!("{name}: {value}")).collect(),
+        Value::Null => Vec::new(),
+        other => vec![other.to_string()],
+    };
+    format!("{tool}({})", arguments.join(", "))
 }
 
 /// What an ask comes to when its presence ends first: no answer was given.

@@ -11,7 +11,7 @@ use crate::os::folders;
 use crate::{collie, herdr};
 
 /// The source that Herdr files our reports under, unless another is given.
-pub const DEFAULT_SOURCE: &str = "agent-presence";
+const DEFAULT_SOURCE: &str = "agent-presence";
 
 /// Why a presence cannot start. A face that cannot is no reason: see [`Presence::status`].
 #[derive(Debug, thiserror::Error)]

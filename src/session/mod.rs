@@ -7,6 +7,6 @@
 mod model;
 mod signal;
 
-pub(crate) use model::{AskKey, Model, Shown};
+pub(crate) use model::{Model, Shown};
 pub use model::{SessionId, SessionIdError, State};
 pub(crate) use signal::Rank;
