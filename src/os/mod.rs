@@ -2,4 +2,15 @@
 //! terminals. All `unsafe` code is here or in `wrap`, and all types of nix stay here.
 
 pub(crate) mod clock;
+pub(crate) mod peer;
+pub(crate) mod private;
 pub(crate) mod random;
+
+/// The machine's name, as far as the system says.
+pub(crate) fn host_name() -> String {
+    nix::unistd::gethostname()
+        .ok()
+        .and_then(|name| name.into_string().ok())
+        .filter(|name| !name.is_empty())
+        .unwrap_or_else(|| "localhost".to_owned())
+}

@@ -1,0 +1,166 @@
+//! What the core keeps of one pane's chat: the newest items, and the tail of its events.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::Arc;
+
+use serde::{Serialize, Serializer};
+use serde_json::value::RawValue;
+
+use crate::collie::wire::{Change, Event, Item, to_raw};
+
+/// The newest items that a view holds, and that are kept (N135).
+pub(super) const VIEW_LIMIT: usize = 2000;
+
+/// A value as its JSON: written once, then shared by the view and the events, and copied as it is.
+#[derive(Clone, Debug)]
+pub(crate) struct Json(Arc<RawValue>);
+
+impl Json {
+    pub(super) fn of<T: Serialize>(value: &T) -> Self {
+        Self(to_raw(value).into())
+    }
+}
+
+impl Serialize for Json {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        self.0.serialize(serializer)
+    }
+}
+
+/// The newest items of a pane, in the order of their first appearance.
+#[derive(Debug, Default)]
+pub(crate) struct Items {
+    kept: VecDeque<(Arc<str>, Json)>,
+    /// How many items were dropped from the front.
+    dropped: usize,
+    /// Where each id is, counted with the dropped ones.
+    places: HashMap<Arc<str>, usize>,
+}
+
+impl Items {
+    /// Adds `item`, or replaces the one of its id in place (N060). Gives its JSON.
+    pub(super) fn put(&mut self, item: &Item) -> Json {
+        let json = Json::of(item);
+        if let Some(kept) = self
+            .places
+            .get(item.id.as_str())
+            .and_then(|place| self.kept.get_mut(place - self.dropped))
+        {
+            kept.1 = json.clone();
+            return json;
+        }
+        let id: Arc<str> = item.id.as_str().into();
+        self.places
+            .insert(id.clone(), self.dropped + self.kept.len());
+        self.kept.push_back((id, json.clone()));
+        if self.kept.len() > VIEW_LIMIT
+            && let Some((oldest, _)) = self.kept.pop_front()
+        {
+            self.places.remove(&oldest);
+            self.dropped += 1;
+        }
+        json
+    }
+
+    pub(super) fn newest(&self) -> Vec<&Json> {
+        self.kept.iter().map(|(_, json)| json).collect()
+    }
+
+    /// There were older items, which are no longer kept.
+    pub(super) fn dropped_start(&self) -> bool {
+        self.dropped > 0
+    }
+}
+
+/// The newest events of a pane.
+#[derive(Debug)]
+pub(crate) struct Tail {
+    events: VecDeque<Event<Json, Json>>,
+    /// A reader at this revision or after it has missed nothing.
+    complete_since: u64,
+    limit: usize,
+}
+
+impl Tail {
+    pub(super) fn new(limit: usize, rev: u64) -> Self {
+        Self {
+            events: VecDeque::new(),
+            complete_since: rev,
+            limit,
+        }
+    }
+
+    pub(super) fn push(&mut self, rev: u64, ts: String, change: Change<Json, Json>) {
+        self.events.push_back(Event { rev, ts, change });
+        while self.events.len() > self.limit {
+            if let Some(oldest) = self.events.pop_front() {
+                self.complete_since = oldest.rev;
+            }
+        }
+    }
+
+    pub(super) fn rev(&self) -> u64 {
+        self.events
+            .back()
+            .map_or(self.complete_since, |event| event.rev)
+    }
+
+    /// At most `limit` events after `rev`, and whether there are more; `None` for a reader that
+    /// has missed some, or claims to have seen what never was.
+    pub(super) fn after(&self, rev: u64, limit: usize) -> Option<(Vec<&Event<Json, Json>>, bool)> {
+        if rev < self.complete_since || rev > self.rev() {
+            return None;
+        }
+        let first = self.events.partition_point(|event| event.rev <= rev);
+        let events = self.events.range(first..).take(limit).collect();
+        Some((events, self.events.len() - first > limit))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn n135_the_newest_items_are_kept() {
+        let mut items = Items::default();
+        for number in 0..VIEW_LIMIT {
+            items.put(&Item::reply(format!("r{number}"), "x"));
+        }
+        assert!(!items.dropped_start());
+        items.put(&Item::reply("one-more", "x"));
+        assert!(items.dropped_start());
+        assert_eq!(items.newest().len(), VIEW_LIMIT);
+        // The dropped one is new again, and a kept one is still replaced in place.
+        items.put(&Item::reply("r1", "replaced"));
+        assert!(items.newest()[0].0.get().contains("replaced"));
+    }
+
+    #[test]
+    fn n060_a_known_id_is_replaced_in_place() {
+        let mut items = Items::default();
+        for (id, text) in [("a", "1"), ("b", "2"), ("a", "3")] {
+            items.put(&Item::reply(id, text));
+        }
+        let texts: Vec<_> = items
+            .newest()
+            .iter()
+            .map(|json| json.0.get().to_owned())
+            .collect();
+        assert_eq!(texts.len(), 2);
+        assert!(texts[0].contains("\"3\"") && texts[1].contains("\"2\""));
+    }
+
+    #[test]
+    fn n134_a_reader_behind_the_tail_has_missed_events() {
+        let mut tail = Tail::new(2, 10);
+        for rev in [11, 15, 16] {
+            tail.push(rev, String::new(), Change::Closed);
+        }
+        assert!(tail.after(10, 9).is_none(), "the event 11 is gone");
+        assert_eq!(tail.after(11, 9).unwrap().0.len(), 2);
+        assert_eq!(tail.after(11, 1).unwrap().1, true);
+        assert_eq!(tail.after(16, 9).unwrap().0.len(), 0);
+        assert!(tail.after(17, 9).is_none(), "never was");
+    }
+}

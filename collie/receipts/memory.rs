@@ -1,0 +1,156 @@
+//! Receipts that die with the process (N113).
+
+use std::collections::{HashMap, HashSet, VecDeque};
+use std::hash::{BuildHasher, RandomState};
+use std::io;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::{Lookup, RECEIPTS_PER_GROUP, Receipt, ReceiptGroup, ReceiptStore, StoredAnswer};
+
+/// How many dropped ids are remembered.
+const DROPPED_LIMIT: usize = 1_000_000;
+
+/// The newest receipts of each group, in memory. The default of a core, and what
+/// [`open`](crate::collie::open) always uses (N110, N115).
+#[derive(Debug, Default)]
+pub struct MemoryReceipts {
+    index: Mutex<Index>,
+}
+
+impl MemoryReceipts {
+    /// An empty store.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    fn index(&self) -> MutexGuard<'_, Index> {
+        self.index.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl ReceiptStore for MemoryReceipts {
+    fn get(&self, request_id: &str) -> Lookup {
+        self.index().get(request_id)
+    }
+
+    fn begin(&self, _request_id: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn put(&self, receipt: Receipt) -> io::Result<()> {
+        self.index().put(receipt);
+        Ok(())
+    }
+
+    fn abandon(&self, _request_id: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn taken(&self, _pane_id: &str, _ask_id: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn untaken(&self) -> Vec<StoredAnswer> {
+        Vec::new()
+    }
+
+    fn may_block(&self) -> bool {
+        false
+    }
+}
+
+/// What both stores look up: the newest receipts of each group, and digests of the dropped ids.
+#[derive(Debug, Default)]
+pub(super) struct Index {
+    receipts: HashMap<String, Receipt>,
+    /// The ids of each group, the oldest first.
+    groups: HashMap<ReceiptGroup, VecDeque<String>>,
+    dropped: Dropped,
+}
+
+impl Index {
+    pub(super) fn get(&self, request_id: &str) -> Lookup {
+        match self.receipts.get(request_id) {
+            Some(receipt) => Lookup::Kept(receipt.clone()),
+            None if self.dropped.holds(request_id) => Lookup::Dropped,
+            None => Lookup::New,
+        }
+    }
+
+    pub(super) fn put(&mut self, receipt: Receipt) {
+        let id = receipt.request_id.clone();
+        let group = self.groups.entry(receipt.group.clone()).or_default();
+        if self.receipts.insert(id.clone(), receipt).is_none() {
+            group.push_back(id);
+        }
+        if group.len() > RECEIPTS_PER_GROUP
+            && let Some(oldest) = group.pop_front()
+        {
+            self.receipts.remove(&oldest);
+            self.dropped.insert(&oldest);
+        }
+    }
+}
+
+/// Ids whose receipts are gone, as 8-byte digests: of a million, one more is taken for one of them
+/// once in 18 million million, and then refused, not run.
+#[derive(Debug, Default)]
+struct Dropped {
+    digests: HashSet<u64>,
+    /// Oldest first.
+    order: VecDeque<u64>,
+    /// Keyed at random, so that nobody can make an id that meets another one's digest.
+    hasher: RandomState,
+}
+
+impl Dropped {
+    fn holds(&self, id: &str) -> bool {
+        self.digests.contains(&self.hasher.hash_one(id))
+    }
+
+    fn insert(&mut self, id: &str) {
+        let digest = self.hasher.hash_one(id);
+        if self.digests.insert(digest) {
+            self.order.push_back(digest);
+        }
+        if self.order.len() > DROPPED_LIMIT
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.digests.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn receipt(id: &str, group: ReceiptGroup) -> Receipt {
+        let (request_id, digest, body) = (id.to_owned(), String::new(), "{}".to_owned());
+        Receipt {
+            request_id,
+            group,
+            digest,
+            body,
+            answer: None,
+        }
+    }
+
+    #[test]
+    fn n110_n111_n112_the_newest_thousand_of_each_group_are_kept() {
+        let store = MemoryReceipts::new();
+        let pane = |id: &str| ReceiptGroup::Pane(id.to_owned());
+        store.put(receipt("other", pane("q"))).unwrap();
+        store.put(receipt("started", ReceiptGroup::Start)).unwrap();
+        for number in 0..=RECEIPTS_PER_GROUP {
+            store
+                .put(receipt(&format!("r{number}"), pane("p")))
+                .unwrap();
+        }
+        assert_eq!(store.get("r0"), Lookup::Dropped);
+        assert!(matches!(store.get("r1"), Lookup::Kept(_)));
+        assert!(matches!(store.get("other"), Lookup::Kept(_)));
+        assert!(matches!(store.get("started"), Lookup::Kept(_)));
+        assert_eq!(store.get("never"), Lookup::New);
+    }
+}

@@ -1,0 +1,134 @@
+//! One connection: hyper on one side, the core on the other.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_TYPE, HeaderMap, IF_NONE_MATCH};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use tokio::io::{AsyncRead, AsyncWrite};
+use tokio::sync::watch;
+
+use super::guard::{Guard, REFUSED};
+use crate::collie::core::{Caller, Core, Request, Response};
+use crate::collie::wire::{BODY_LIMIT, Refusal};
+
+/// How long a body may take.
+const BODY_PATIENCE: Duration = Duration::from_secs(15);
+
+/// Which values of Host are served.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Hosts {
+    /// A private socket has no name that another page could borrow.
+    Any,
+}
+
+/// Serves one connection to its end, or until `closing` and the end of the request that runs.
+pub(super) async fn serve<S>(
+    stream: S,
+    core: Core,
+    caller: Caller,
+    hosts: Hosts,
+    mut closing: watch::Receiver<bool>,
+) where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let service = service_fn(move |request| {
+        let core = core.clone();
+        async move { Ok::<_, Infallible>(answer(request, &core, caller, hosts).await) }
+    });
+    let connection = hyper::server::conn::http1::Builder::new()
+        .timer(TokioTimer::new())
+        // The guard has the deadlines: hyper's cannot tell an idle connection from a slow head.
+        .header_read_timeout(None)
+        .half_close(true)
+        .serve_connection(TokioIo::new(Guard::new(stream)), service);
+    tokio::pin!(connection);
+    let result = tokio::select! {
+        result = connection.as_mut() => result,
+        () = is_closing(&mut closing) => {
+            connection.as_mut().graceful_shutdown();
+            connection.await
+        }
+    };
+    if let Err(error) = result {
+        tracing::debug!(%error, "a connection of the durable wire broke");
+    }
+}
+
+/// Ends when serving is to end. Its own function, because what `wait_for` gives is a lock.
+pub(super) async fn is_closing(closing: &mut watch::Receiver<bool>) {
+    let _ = closing.wait_for(|closing| *closing).await;
+}
+
+async fn answer(
+    request: hyper::Request<Incoming>,
+    core: &Core,
+    caller: Caller,
+    hosts: Hosts,
+) -> hyper::Response<Full<Bytes>> {
+    match read(request, hosts).await {
+        Ok(request) => to_hyper(core.handle(request, caller).await, false),
+        // What was not read of the request cannot be told from the next one.
+        Err(refusal) => to_hyper(Response::refusal(&refusal), true),
+    }
+}
+
+async fn read(request: hyper::Request<Incoming>, hosts: Hosts) -> Result<Request, Refusal> {
+    let (head, body) = request.into_parts();
+    if let Some(refused) = header(&head.headers, REFUSED) {
+        return Err(match refused.split_once(' ') {
+            Some(("413", why)) => Refusal::too_large(why),
+            Some((_, why)) => Refusal::bad_request(why),
+            None => Refusal::bad_request(refused),
+        });
+    }
+    let Hosts::Any = hosts;
+    let body = Limited::new(body, BODY_LIMIT).collect();
+    let body = match tokio::time::timeout(BODY_PATIENCE, body).await {
+        Ok(Ok(body)) => body.to_bytes(),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => {
+            return Err(Refusal::too_large("The body is over 1 MiB long."));
+        }
+        Ok(Err(_)) => return Err(Refusal::bad_request("The body broke off.")),
+        Err(_) => {
+            return Err(Refusal::bad_request(
+                "The body was not complete within 15 s.",
+            ));
+        }
+    };
+    Ok(Request {
+        method: head.method.as_str().to_owned(),
+        target: head
+            .uri
+            .path_and_query()
+            .map_or_else(String::new, ToString::to_string),
+        content_type: header(&head.headers, CONTENT_TYPE.as_str()),
+        if_none_match: header(&head.headers, IF_NONE_MATCH.as_str()),
+        body: body.into(),
+    })
+}
+
+fn header(headers: &HeaderMap, name: &str) -> Option<String> {
+    Some(headers.get(name)?.to_str().ok()?.to_owned())
+}
+
+fn to_hyper(response: Response, close: bool) -> hyper::Response<Full<Bytes>> {
+    let mut builder = hyper::Response::builder().status(response.status);
+    for (name, value) in response.headers {
+        builder = builder.header(name, value);
+    }
+    if close {
+        builder = builder.header("connection", "close");
+    }
+    let body = Full::new(Bytes::from_owner(response.body));
+    builder.body(body).unwrap_or_else(|error| {
+        tracing::error!(%error, "an answer of the durable wire could not be written");
+        let mut response = hyper::Response::new(Full::default());
+        *response.status_mut() = hyper::StatusCode::INTERNAL_SERVER_ERROR;
+        response
+    })
+}

@@ -1,0 +1,318 @@
+//! A core on a private socket.
+
+mod connection;
+mod guard;
+mod head;
+
+use std::ops::Deref;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, io};
+
+use tokio::net::{UnixListener, UnixStream};
+use tokio::sync::{Semaphore, watch};
+use tokio::task::{JoinHandle, JoinSet};
+
+use super::core::{Caller, Core, CoreOptions};
+use super::hooks::Hooks;
+use super::wire::{CallerCheck, Caps};
+use crate::os::clock::{Clock, SystemClock};
+use crate::os::peer::Peer;
+use crate::os::private::{PrivateSocket, PrivateSocketError, SocketGuard};
+
+/// How many connections are served at once; the next waits in the listen queue.
+const CONNECTIONS: usize = 64;
+/// How long a close waits for requests that run.
+const CLOSE_PATIENCE: Duration = Duration::from_secs(2);
+
+/// What [`open`] takes. `Options::default()` is the quick start.
+#[derive(Clone)]
+pub struct Options {
+    /// The socket: an absolute path of at most 103 bytes in a private folder. Unless given,
+    /// `COLLIE_DURABLE_SOCKET` (N036).
+    pub socket: Option<PathBuf>,
+    /// The name that the phone shows; the machine's unless given.
+    pub host_name: Option<String>,
+    /// What is on: all that can be unless given, and only what is named if given (N138, N139).
+    pub caps: Option<Caps>,
+    /// Whether writes from the agent and below it are refused (N025).
+    pub caller_check: CallerCheck,
+    /// How many events each pane keeps for its readers (N134).
+    pub tail_limit: usize,
+    /// Gets the lines that a person should see; the log unless given.
+    pub warn: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    /// The time of day.
+    pub clock: Arc<dyn Clock>,
+    core: CoreOptions,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            socket: None,
+            host_name: None,
+            caps: None,
+            caller_check: CallerCheck::On,
+            tail_limit: 500,
+            warn: None,
+            clock: Arc::new(SystemClock),
+            core: CoreOptions::default(),
+        }
+    }
+}
+
+impl Options {
+    /// With hooks of the agent's own.
+    pub fn hooks(self, hooks: impl Hooks) -> Self {
+        Self {
+            core: self.core.clone().hooks(hooks),
+            ..self
+        }
+    }
+
+    fn into_core(self) -> CoreOptions {
+        let mut core = self.core;
+        if let Some(host_name) = self.host_name {
+            core.host_name = host_name;
+        }
+        core.caps = self.caps;
+        core.caller_check = self.caller_check;
+        core.tail_limit = self.tail_limit;
+        core.warn = self.warn;
+        core.clock = self.clock;
+        core
+    }
+}
+
+impl fmt::Debug for Options {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("Options")
+            .field("socket", &self.socket)
+            .field("host_name", &self.host_name)
+            .field("caps", &self.caps)
+            .field("caller_check", &self.caller_check)
+            .field("tail_limit", &self.tail_limit)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Why there is no durable agent at a socket. Each message is one line.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// Neither [`Options::socket`] nor `COLLIE_DURABLE_SOCKET`.
+    #[error("no socket path: give one, or set COLLIE_DURABLE_SOCKET")]
+    NoPath,
+    /// Somebody serves this socket, even if stopped just now.
+    #[error("another durable agent serves {}", path.display())]
+    AlreadyServed {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// A part of the path is not private, so Collie would not dial it (`socket-not-private`).
+    #[error("socket-not-private: {} {rule}", part.display())]
+    NotPrivate {
+        /// The part of the path.
+        part: PathBuf,
+        /// The rule that it breaks.
+        rule: String,
+    },
+    /// The path is longer than 103 bytes (N171).
+    #[error("the socket path is {bytes} bytes long, at most 103 are allowed: {}", path.display())]
+    PathTooLong {
+        /// The socket.
+        path: PathBuf,
+        /// Its length.
+        bytes: usize,
+    },
+    /// The path is not absolute, or holds `.` or `..` (N171).
+    #[error("the socket path is not absolute and plain: {}", path.display())]
+    NotAbsolute {
+        /// The socket.
+        path: PathBuf,
+    },
+    /// The system refused.
+    #[error("{doing}: {source}")]
+    Io {
+        /// What was tried.
+        doing: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+impl From<PrivateSocketError> for OpenError {
+    fn from(error: PrivateSocketError) -> Self {
+        match error {
+            PrivateSocketError::AlreadyServed { path } => Self::AlreadyServed { path },
+            PrivateSocketError::NotPrivate { part, rule } => Self::NotPrivate { part, rule },
+            PrivateSocketError::PathTooLong { path, bytes } => Self::PathTooLong { path, bytes },
+            PrivateSocketError::NotAbsolute { path } => Self::NotAbsolute { path },
+            PrivateSocketError::Io { doing, source } => Self::Io { doing, source },
+        }
+    }
+}
+
+/// A durable agent on its private socket. It derefs to its [`Core`].
+#[derive(Debug)]
+pub struct Collie {
+    core: Core,
+    path: PathBuf,
+    /// Removes the socket and its lock when it is dropped.
+    socket: Option<SocketGuard>,
+    closing: watch::Sender<bool>,
+    server: JoinHandle<()>,
+    driver: JoinHandle<()>,
+}
+
+/// Opens a durable agent on a private socket. Its tasks run on the current tokio runtime, of
+/// whichever kind.
+///
+/// # Errors
+/// The path is not private, too long, served by somebody else, or the system refuses.
+pub async fn open(options: Options) -> Result<Collie, OpenError> {
+    let path = options.socket.clone();
+    let path = path.or_else(|| std::env::var_os("COLLIE_DURABLE_SOCKET").map(PathBuf::from));
+    let path = path
+        .filter(|path| !path.as_os_str().is_empty())
+        .ok_or(OpenError::NoPath)?;
+    let core = Core::new(options.into_core()).map_err(|source| OpenError::Io {
+        doing: "cannot draw an instance id".into(),
+        source,
+    })?;
+    serve_private(core, path).await
+}
+
+/// Puts a core of one's own, with receipts of one's own, on a private socket.
+///
+/// # Errors
+/// As [`open`].
+pub async fn serve_private(core: Core, path: impl Into<PathBuf>) -> Result<Collie, OpenError> {
+    let path = path.into();
+    // Checking the path takes a few looks at the disk, once.
+    let PrivateSocket { listener, guard } = PrivateSocket::bind(&path)?;
+    let listener = UnixListener::from_std(listener).map_err(|source| OpenError::Io {
+        doing: "cannot listen".into(),
+        source,
+    })?;
+    if core.caller_check() == CallerCheck::On && !Peer::can_be_known() {
+        core.warn(
+            "collie: this system cannot say who connects to the agent's socket, so any process of \
+             the current user can answer.",
+        );
+    }
+    let (closing, closed) = watch::channel(false);
+    let server = tokio::spawn(serve(listener, core.clone(), closed));
+    let driver = tokio::spawn({
+        let core = core.clone();
+        async move { core.drive().await }
+    });
+    Ok(Collie {
+        core,
+        path,
+        socket: Some(guard),
+        closing,
+        server,
+        driver,
+    })
+}
+
+impl Collie {
+    /// The core: what an agent places its panes in.
+    pub fn core(&self) -> &Core {
+        &self.core
+    }
+
+    /// The socket's path (N042).
+    pub fn address(&self) -> &Path {
+        &self.path
+    }
+
+    /// Ends serving: requests that run may end, for 2 s; then the socket and its lock are removed.
+    /// Open asks stay open: an exit is not an answer (N043).
+    pub async fn close(mut self) {
+        self.closing.send_replace(true);
+        if tokio::time::timeout(CLOSE_PATIENCE, &mut self.server)
+            .await
+            .is_err()
+        {
+            tracing::warn!("requests still ran when the durable agent was closed");
+        }
+    }
+}
+
+impl Drop for Collie {
+    fn drop(&mut self) {
+        self.server.abort();
+        self.driver.abort();
+        drop(self.socket.take());
+    }
+}
+
+impl Deref for Collie {
+    type Target = Core;
+
+    fn deref(&self) -> &Core {
+        &self.core
+    }
+}
+
+async fn serve(listener: UnixListener, core: Core, mut closing: watch::Receiver<bool>) {
+    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let mut connections = JoinSet::new();
+    loop {
+        // The place comes before the connection: the 65th is not accepted, it waits.
+        let next = async {
+            let place = places.clone().acquire_owned().await;
+            (place, listener.accept().await)
+        };
+        let (place, accepted) = tokio::select! {
+            next = next => next,
+            () = connection::is_closing(&mut closing) => break,
+            Some(_) = connections.join_next() => continue,
+        };
+        let stream = match accepted {
+            Ok((stream, _)) => stream,
+            Err(error) => {
+                // No file descriptors left, for one: accepting at once again would only spin.
+                tracing::warn!(%error, "a connection could not be accepted");
+                tokio::time::sleep(Duration::from_millis(50)).await;
+                continue;
+            }
+        };
+        let Some(caller) = caller(&stream) else {
+            continue;
+        };
+        let (core, closing) = (core.clone(), closing.clone());
+        connections.spawn(async move {
+            connection::serve(stream, core, caller, connection::Hosts::Any, closing).await;
+            drop(place);
+        });
+    }
+    drop(listener);
+    while connections.join_next().await.is_some() {}
+}
+
+/// Who is at the other end, looked at once for each connection. `None` for another user, who is
+/// refused outright.
+fn caller(stream: &UnixStream) -> Option<Caller> {
+    let peer = match Peer::of(stream) {
+        Ok(peer) => peer,
+        Err(error) if error.kind() == io::ErrorKind::Unsupported => return Some(Caller::Other),
+        Err(error) => {
+            tracing::debug!(%error, "a connection was gone before it was looked at");
+            return None;
+        }
+    };
+    if !peer.is_same_user() {
+        tracing::warn!(uid = peer.uid(), "a connection of another user was refused");
+        return None;
+    }
+    Some(if peer.is_self_or_descendant() {
+        Caller::Agent
+    } else {
+        Caller::Other
+    })
+}

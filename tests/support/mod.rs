@@ -1,0 +1,3 @@
+//! What the whole-program tests share.
+
+pub mod phone;
