@@ -33,12 +33,16 @@ pub enum HookError {
 impl HookError {
     /// The agent said no.
     pub fn refused(reason: impl Into<String>) -> Self {
-        Self::Refused { reason: reason.into() }
+        Self::Refused {
+            reason: reason.into(),
+        }
     }
 
     /// The agent tried and failed.
     pub fn failed(message: impl fmt::Display) -> Self {
-        Self::Failed { message: message.to_string() }
+        Self::Failed {
+            message: message.to_string(),
+        }
     }
 }
 
@@ -161,12 +165,18 @@ pub trait Hooks: Send + Sync + 'static {
     }
 
     /// Does what a button says.
-    fn action(&self, _request: ActionRequest) -> impl Future<Output = Result<(), HookError>> + Send {
+    fn action(
+        &self,
+        _request: ActionRequest,
+    ) -> impl Future<Output = Result<(), HookError>> + Send {
         async { Err(HookError::NotSupported) }
     }
 
     /// Accepts a title.
-    fn rename(&self, _request: RenameRequest) -> impl Future<Output = Result<(), HookError>> + Send {
+    fn rename(
+        &self,
+        _request: RenameRequest,
+    ) -> impl Future<Output = Result<(), HookError>> + Send {
         async { Ok(()) }
     }
 

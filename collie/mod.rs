@@ -59,7 +59,8 @@ pub use id::{ID_LIMIT, ask_id_for, check_id};
 pub use layout::{Tab, Workspace};
 pub use pane::{Pane, PaneEdit, PaneError, PaneOptions, SessionId};
 pub use receipts::{
-    Lookup, MemoryReceipts, RECEIPTS_PER_GROUP, Receipt, ReceiptGroup, ReceiptStore, StoredAnswer,
+    FileReceipts, Lookup, MemoryReceipts, RECEIPTS_PER_GROUP, Receipt, ReceiptGroup, ReceiptStore,
+    StoredAnswer,
 };
 pub use rule::RuleError;
 pub use serve::{Collie, OpenError, Options, open, serve_private};

@@ -56,7 +56,12 @@ impl Effects {
 
 impl<'a> Edit<'a> {
     pub(super) fn new(core: &'a Core, state: &'a mut State) -> Self {
-        Self { core, state, now: core.now(), effects: Effects::default() }
+        Self {
+            core,
+            state,
+            now: core.now(),
+            effects: Effects::default(),
+        }
     }
 
     pub(super) fn into_effects(self) -> Effects {
@@ -103,7 +108,11 @@ impl<'a> Edit<'a> {
     }
 
     fn due(&mut self, at: Instant, due: Due) {
-        let earlier = self.state.due.peek().is_none_or(|Reverse((first, _))| at < *first);
+        let earlier = self
+            .state
+            .due
+            .peek()
+            .is_none_or(|Reverse((first, _))| at < *first);
         self.effects.something_due |= earlier;
         self.state.due.push(Reverse((at, due)));
     }
@@ -111,9 +120,18 @@ impl<'a> Edit<'a> {
     // The layout.
 
     pub(crate) fn place_workspace(&mut self, id: &str, title: &str) {
-        if self.state.workspaces.iter().all(|workspace| workspace.id != id) {
+        if self
+            .state
+            .workspaces
+            .iter()
+            .all(|workspace| workspace.id != id)
+        {
             let (id, title) = (id.to_owned(), title.to_owned());
-            self.state.workspaces.push(Workspace { id, title, tabs: Vec::new() });
+            self.state.workspaces.push(Workspace {
+                id,
+                title,
+                tabs: Vec::new(),
+            });
             self.state.touch();
         }
     }
@@ -124,7 +142,11 @@ impl<'a> Edit<'a> {
             && workspace.tabs.iter().all(|tab| tab.id != tab_id)
         {
             let (id, title) = (tab_id.to_owned(), title.to_owned());
-            workspace.tabs.push(Tab { id, title, panes: Vec::new() });
+            workspace.tabs.push(Tab {
+                id,
+                title,
+                panes: Vec::new(),
+            });
             self.state.touch();
         }
     }
@@ -169,7 +191,10 @@ impl<'a> Edit<'a> {
                 .find(|tab| tab.id == *id)
                 .map(|tab| tab.panes.clone()),
             Target::Workspace(id) => workspaces.find(|workspace| workspace.id == *id).map(|it| {
-                it.tabs.iter().flat_map(|tab| tab.panes.iter().cloned()).collect()
+                it.tabs
+                    .iter()
+                    .flat_map(|tab| tab.panes.iter().cloned())
+                    .collect()
             }),
         }
     }
@@ -206,7 +231,9 @@ impl<'a> Edit<'a> {
                 }
             }
             Target::Workspace(id) => {
-                self.state.workspaces.retain(|workspace| workspace.id != *id);
+                self.state
+                    .workspaces
+                    .retain(|workspace| workspace.id != *id);
             }
         }
         self.state.touch();
@@ -223,7 +250,9 @@ impl<'a> Edit<'a> {
             self.decide_without_answer(pane_id, &ask, DecidedBy::Program);
         }
         self.event(pane_id, Change::Closed);
-        let Some(pane) = self.state.panes.remove(pane_id) else { return };
+        let Some(pane) = self.state.panes.remove(pane_id) else {
+            return;
+        };
         self.state.order.retain(|id| **id != *pane_id);
         if let Some(tab) = self.state.tab_mut(&pane.tab_id) {
             tab.panes.retain(|id| **id != *pane_id);
@@ -235,18 +264,28 @@ impl<'a> Edit<'a> {
     /// Brings back the newest pane of a session that this process closed (N123).
     pub(super) fn reopen(&mut self, session_id: &str) -> Option<Arc<str>> {
         let closed = &mut self.state.closed;
-        let place =
-            closed.iter().rposition(|pane| pane.session_id.as_deref() == Some(session_id))?;
+        let place = closed
+            .iter()
+            .rposition(|pane| pane.session_id.as_deref() == Some(session_id))?;
         let mut pane = closed.remove(place)?;
         pane.state = PaneState::Idle;
         pane.view = None;
         let (id, tab_id) = (pane.id.clone(), pane.tab_id.clone());
         let workspace_id = pane.workspace_id.clone();
         self.place_workspace(&workspace_id, &workspace_id);
-        let tab_title = tab_id.split_once(':').map_or(&*tab_id, |(_, tab)| tab).to_owned();
+        let tab_title = tab_id
+            .split_once(':')
+            .map_or(&*tab_id, |(_, tab)| tab)
+            .to_owned();
         self.place_tab(&workspace_id, &tab_id, &tab_title);
         self.insert_pane(&tab_id, pane);
-        self.event(&id, Change::State { state: PaneState::Idle, turn_id: self.turn_of(&id) });
+        self.event(
+            &id,
+            Change::State {
+                state: PaneState::Idle,
+                turn_id: self.turn_of(&id),
+            },
+        );
         Some(id)
     }
 
@@ -261,7 +300,12 @@ impl<'a> Edit<'a> {
             && let Some(pane) = self.pane_mut(pane_id)
         {
             title.clone_into(&mut pane.title);
-            self.event(pane_id, Change::Title { title: title.to_owned() });
+            self.event(
+                pane_id,
+                Change::Title {
+                    title: title.to_owned(),
+                },
+            );
         }
     }
 
@@ -279,7 +323,9 @@ impl<'a> Edit<'a> {
 
     /// Sets what the pane does. A growing text is finished before the pane leaves `working` (N063).
     pub(crate) fn set_state(&mut self, pane_id: &str, state: PaneState, turn_id: Option<&str>) {
-        let Some(pane) = self.pane(pane_id) else { return };
+        let Some(pane) = self.pane(pane_id) else {
+            return;
+        };
         let turn_moves = turn_id.is_some() && pane.turn_id.as_deref() != turn_id;
         if pane.state == state && !turn_moves {
             return;
@@ -287,7 +333,9 @@ impl<'a> Edit<'a> {
         if pane.state == PaneState::Working && state != PaneState::Working {
             self.finish_partials(pane_id);
         }
-        let Some(pane) = self.pane_mut(pane_id) else { return };
+        let Some(pane) = self.pane_mut(pane_id) else {
+            return;
+        };
         pane.state = state;
         if let Some(turn_id) = turn_id {
             pane.turn_id = Some(turn_id.to_owned());
@@ -308,7 +356,9 @@ impl<'a> Edit<'a> {
             return self.write_item(pane_id, &item);
         }
         let now = Instant::now();
-        let Some(pane) = self.state.panes.get_mut(pane_id) else { return };
+        let Some(pane) = self.state.panes.get_mut(pane_id) else {
+            return;
+        };
         let pane_key = pane.id.clone();
         match pane.partials.get_mut(&item.id) {
             Some(partial) if now < partial.written_at + PARTIAL_PAUSE => {
@@ -317,11 +367,21 @@ impl<'a> Edit<'a> {
                 let id = item.id.clone();
                 partial.item = item;
                 if !already_due {
-                    self.due(at, Due::Partial { pane: pane_key, item: id });
+                    self.due(
+                        at,
+                        Due::Partial {
+                            pane: pane_key,
+                            item: id,
+                        },
+                    );
                 }
             }
             _ => {
-                let partial = Partial { item: item.clone(), written_at: now, held_back: false };
+                let partial = Partial {
+                    item: item.clone(),
+                    written_at: now,
+                    held_back: false,
+                };
                 pane.partials.insert(item.id.clone(), partial);
                 self.write_item(pane_id, &item);
             }
@@ -329,15 +389,21 @@ impl<'a> Edit<'a> {
     }
 
     fn write_item(&mut self, pane_id: &str, item: &Item) {
-        let Some(pane) = self.state.panes.get_mut(pane_id) else { return };
+        let Some(pane) = self.state.panes.get_mut(pane_id) else {
+            return;
+        };
         let json = pane.items.put(item);
         self.event(pane_id, Change::Item { item: json });
     }
 
     /// Writes a text that was held back.
     pub(super) fn flush_partial(&mut self, pane_id: &str, item_id: &str) {
-        let Some(pane) = self.state.panes.get_mut(pane_id) else { return };
-        let Some(partial) = pane.partials.get_mut(item_id) else { return };
+        let Some(pane) = self.state.panes.get_mut(pane_id) else {
+            return;
+        };
+        let Some(partial) = pane.partials.get_mut(item_id) else {
+            return;
+        };
         if !partial.held_back || Instant::now() < partial.written_at + PARTIAL_PAUSE {
             return;
         }
@@ -349,9 +415,14 @@ impl<'a> Edit<'a> {
 
     /// Writes every growing text once more, as final.
     fn finish_partials(&mut self, pane_id: &str) {
-        let Some(pane) = self.state.panes.get_mut(pane_id) else { return };
-        let mut partials: Vec<Item> =
-            pane.partials.drain().map(|(_, partial)| partial.item).collect();
+        let Some(pane) = self.state.panes.get_mut(pane_id) else {
+            return;
+        };
+        let mut partials: Vec<Item> = pane
+            .partials
+            .drain()
+            .map(|(_, partial)| partial.item)
+            .collect();
         // The map has no order, and readers should see one.
         partials.sort_by(|one, other| one.id.cmp(&other.id));
         for item in partials {
@@ -372,20 +443,30 @@ impl<'a> Edit<'a> {
             return Err(AskError::AllowAlways);
         }
         let (view, expires) = input.prepared(pane_id, self.now)?;
-        let Some(pane) = self.pane(pane_id) else { return Err(AskError::PaneClosed) };
+        let Some(pane) = self.pane(pane_id) else {
+            return Err(AskError::PaneClosed);
+        };
         let id = view.id.clone();
         if pane.ask(&id).is_some() {
             return Err(AskError::AlreadyOpen { id });
         }
         if let Some(answer) = self.answer_from_before(pane_id, &view) {
-            self.effects.verdicts.push((pane_id.into(), id.clone(), waiting, Ok(answer)));
+            self.effects
+                .verdicts
+                .push((pane_id.into(), id.clone(), waiting, Ok(answer)));
             return Ok(id);
         }
         if let Some(expires) = expires {
             let left = expires.duration_since(self.now).unwrap_or_default();
             // An expiry beyond what the clock can count to never comes.
             if let Some(at) = Instant::now().checked_add(left) {
-                self.due(at, Due::Expiry { pane: pane_id.into(), ask: id.clone() });
+                self.due(
+                    at,
+                    Due::Expiry {
+                        pane: pane_id.into(),
+                        ask: id.clone(),
+                    },
+                );
             }
         }
         let json = Json::of(&view);
@@ -414,7 +495,10 @@ impl<'a> Edit<'a> {
             return None;
         }
         let decided_at = from_iso(&stored.decided_at).unwrap_or(self.now);
-        Some(Answer { value: stored.value, decided_at })
+        Some(Answer {
+            value: stored.value,
+            decided_at,
+        })
     }
 
     /// Marks an ask as being answered by the phone, until the answer is durable or has failed.
@@ -426,7 +510,9 @@ impl<'a> Edit<'a> {
 
     /// The claim failed: what else wanted to decide meanwhile decides now.
     pub(super) fn unclaim(&mut self, pane_id: &str, ask_id: &str) {
-        let Some(ask) = self.open_ask_mut(pane_id, ask_id) else { return };
+        let Some(ask) = self.open_ask_mut(pane_id, ask_id) else {
+            return;
+        };
         ask.claimed = false;
         if let Some(by) = ask.otherwise.take() {
             self.decide_without_answer(pane_id, ask_id, by);
@@ -436,9 +522,13 @@ impl<'a> Edit<'a> {
     /// The claim is durable: the phone has decided.
     pub(super) fn answered(&mut self, pane_id: &str, ask_id: &str, answer: Answer) {
         let at = iso(answer.decided_at);
-        let Some(ask) = self.take_ask(pane_id, ask_id, DecidedBy::Phone, &at) else { return };
+        let Some(ask) = self.take_ask(pane_id, ask_id, DecidedBy::Phone, &at) else {
+            return;
+        };
         self.closed_event(pane_id, ask_id, DecidedBy::Phone, at, None);
-        self.effects.verdicts.push((pane_id.into(), ask_id.to_owned(), ask.waiting, Ok(answer)));
+        self.effects
+            .verdicts
+            .push((pane_id.into(), ask_id.to_owned(), ask.waiting, Ok(answer)));
     }
 
     /// The program withdraws an ask.
@@ -466,25 +556,41 @@ impl<'a> Edit<'a> {
     }
 
     fn decide_without_answer(&mut self, pane_id: &str, ask_id: &str, by: DecidedBy) {
-        let Some(ask) = self.open_ask_mut(pane_id, ask_id) else { return };
+        let Some(ask) = self.open_ask_mut(pane_id, ask_id) else {
+            return;
+        };
         if ask.claimed {
             ask.otherwise.get_or_insert(by);
             return;
         }
         let at = iso(self.now);
-        let Some(ask) = self.take_ask(pane_id, ask_id, by, &at) else { return };
-        let how = if by == DecidedBy::Timeout { "Timed out" } else { "Withdrawn" };
+        let Some(ask) = self.take_ask(pane_id, ask_id, by, &at) else {
+            return;
+        };
+        let how = if by == DecidedBy::Timeout {
+            "Timed out"
+        } else {
+            "Withdrawn"
+        };
         let line = format!("{how} before an answer: {}", ask.view.title);
         // The line stays in the chat (N089), where later views have no events any more.
         let id = format!("closed-{}", digest_hex(&[ask_id.as_bytes()]));
         self.put_item(pane_id, Item::notice(id, line.clone()));
         self.closed_event(pane_id, ask_id, by, at, Some(line));
-        let verdict = Err(AskClosed { decided_by: by, decided_at: self.now });
-        self.effects.verdicts.push((pane_id.into(), ask_id.to_owned(), ask.waiting, verdict));
+        let verdict = Err(AskClosed {
+            decided_by: by,
+            decided_at: self.now,
+        });
+        self.effects
+            .verdicts
+            .push((pane_id.into(), ask_id.to_owned(), ask.waiting, verdict));
     }
 
     fn open_ask_mut(&mut self, pane_id: &str, ask_id: &str) -> Option<&mut OpenAsk> {
-        self.any_pane_mut(pane_id)?.asks.iter_mut().find(|ask| ask.view.id == ask_id)
+        self.any_pane_mut(pane_id)?
+            .asks
+            .iter_mut()
+            .find(|ask| ask.view.id == ask_id)
     }
 
     /// Also a closed pane: an ask that was claimed when its pane was closed still has its verdict.
@@ -493,7 +599,11 @@ impl<'a> Edit<'a> {
         state.touch();
         let pane = match state.panes.get_mut(pane_id) {
             Some(pane) => pane,
-            None => state.closed.iter_mut().rev().find(|pane| *pane.id == *pane_id)?,
+            None => state
+                .closed
+                .iter_mut()
+                .rev()
+                .find(|pane| *pane.id == *pane_id)?,
         };
         pane.view = None;
         Some(pane)
@@ -502,7 +612,11 @@ impl<'a> Edit<'a> {
     fn take_ask(&mut self, pane_id: &str, id: &str, by: DecidedBy, at: &str) -> Option<OpenAsk> {
         let pane = self.any_pane_mut(pane_id)?;
         let place = pane.asks.iter().position(|ask| ask.view.id == id)?;
-        pane.decided.push_back(DecidedAsk { id: id.to_owned(), by, at: at.to_owned() });
+        pane.decided.push_back(DecidedAsk {
+            id: id.to_owned(),
+            by,
+            at: at.to_owned(),
+        });
         if pane.decided.len() > DECIDED_LIMIT {
             pane.decided.pop_front();
         }
@@ -518,6 +632,14 @@ impl<'a> Edit<'a> {
         line: Option<String>,
     ) {
         let ask_id = ask_id.to_owned();
-        self.event(pane_id, Change::AskClosed { ask_id, decided_by, decided_at, line });
+        self.event(
+            pane_id,
+            Change::AskClosed {
+                ask_id,
+                decided_by,
+                decided_at,
+                line,
+            },
+        );
     }
 }

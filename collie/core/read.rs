@@ -5,10 +5,16 @@ use std::sync::Arc;
 use super::items::Json;
 use super::state::{cursor, rev_of};
 use super::{Core, Request, Response, json_response};
-use crate::collie::wire::{Body, Event, EventsView, Phase, Read, Refusal, WIRE, WireRange, read_hello};
+use crate::collie::wire::{
+    Body, Event, EventsView, Phase, Read, Refusal, WIRE, WireRange, read_hello,
+};
 
 impl Core {
-    pub(super) fn read(&self, read: Read, if_none_match: Option<&str>) -> Result<Response, Refusal> {
+    pub(super) fn read(
+        &self,
+        read: Read,
+        if_none_match: Option<&str>,
+    ) -> Result<Response, Refusal> {
         match read {
             Read::Hello => Ok(json_response(&self.hello())),
             Read::State => Ok(self.state(if_none_match)),
@@ -44,7 +50,10 @@ impl Core {
     fn events(&self, pane: &str, after: Option<&str>, limit: usize) -> Result<Response, Refusal> {
         self.edit(|edit| {
             let instance = &edit.state.instance;
-            let pane = edit.state.any_pane(pane).ok_or_else(Refusal::unknown_pane)?;
+            let pane = edit
+                .state
+                .any_pane(pane)
+                .ok_or_else(Refusal::unknown_pane)?;
             let new = after
                 .and_then(|after| rev_of(instance, after))
                 .and_then(|rev| Some((rev, pane.tail.after(rev, limit)?)));
@@ -96,7 +105,11 @@ impl Core {
 
 /// One line for each version that the other side speaks (N241). A range without end is cut.
 fn mismatch_lines(theirs: WireRange) -> impl Iterator<Item = String> {
-    let update = if theirs.min > WIRE.max { "the agent's SDK, or Collie" } else { "Collie" };
+    let update = if theirs.min > WIRE.max {
+        "the agent's SDK, or Collie"
+    } else {
+        "Collie"
+    };
     (theirs.min..=theirs.max).take(10).map(move |version| {
         let ours = WIRE.max;
         format!(

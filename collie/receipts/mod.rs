@@ -1,5 +1,6 @@
 //! Receipts: the kept answers to the phone's requests, so that nothing runs twice (N108 to N116).
 
+mod file;
 mod memory;
 
 use std::fmt::Debug;
@@ -7,6 +8,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
+pub use file::FileReceipts;
 pub use memory::MemoryReceipts;
 
 use super::wire::AnswerValue;

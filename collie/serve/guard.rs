@@ -44,7 +44,9 @@ pub(super) struct Guard<S> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Head,
-    Body { left: u64 },
+    Body {
+        left: u64,
+    },
     Chunk(ChunkPlace),
     /// A request was refused, or the other side has ended: nothing more is passed.
     End,
@@ -54,7 +56,9 @@ enum Place {
 enum ChunkPlace {
     Size,
     /// The data and the CR LF after it.
-    Data { left: u64 },
+    Data {
+        left: u64,
+    },
     Trailer,
 }
 
@@ -76,7 +80,8 @@ impl<S> Guard<S> {
         self.place = Place::End;
         self.raw.clear();
         self.passed.extend_from_slice(
-            format!("GET / HTTP/1.1\r\nhost: refused\r\n{REFUSED}: {status} {why}\r\n\r\n").as_bytes(),
+            format!("GET / HTTP/1.1\r\nhost: refused\r\n{REFUSED}: {status} {why}\r\n\r\n")
+                .as_bytes(),
         );
     }
 
@@ -88,7 +93,11 @@ impl<S> Guard<S> {
                 Place::Head => self.sort_head(),
                 Place::Body { left } => {
                     let left = left - self.pass(left);
-                    self.place = if left == 0 { Place::Head } else { Place::Body { left } };
+                    self.place = if left == 0 {
+                        Place::Head
+                    } else {
+                        Place::Body { left }
+                    };
                 }
                 Place::Chunk(place) => self.sort_chunk(place),
                 Place::End => self.raw.clear(),
@@ -110,7 +119,9 @@ impl<S> Guard<S> {
 
     /// Passes at most `most` raw bytes, and says how many.
     fn pass(&mut self, most: u64) -> u64 {
-        let count = usize::try_from(most).unwrap_or(usize::MAX).min(self.raw.len());
+        let count = usize::try_from(most)
+            .unwrap_or(usize::MAX)
+            .min(self.raw.len());
         self.passed.extend(self.raw.drain(..count));
         count as u64
     }
@@ -138,7 +149,11 @@ impl<S> Guard<S> {
     fn sort_chunk(&mut self, place: ChunkPlace) {
         if let ChunkPlace::Data { left } = place {
             let left = left - self.pass(left);
-            let next = if left == 0 { ChunkPlace::Size } else { ChunkPlace::Data { left } };
+            let next = if left == 0 {
+                ChunkPlace::Size
+            } else {
+                ChunkPlace::Data { left }
+            };
             self.place = Place::Chunk(next);
             return;
         }
@@ -192,7 +207,8 @@ impl<S> Guard<S> {
 fn chunk_size(line: &[u8]) -> Option<u64> {
     let line = std::str::from_utf8(line).ok()?;
     let digits = line.split(';').next()?.trim_end_matches([' ', '\t']);
-    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit()) {
+    if digits.is_empty() || digits.len() > 8 || !digits.bytes().all(|byte| byte.is_ascii_hexdigit())
+    {
         return None;
     }
     u64::from_str_radix(digits, 16).ok()

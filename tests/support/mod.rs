@@ -1,3 +1,4 @@
 //! What the whole-program tests share.
 
 pub(crate) mod fake_herdr;
+pub(crate) mod phone;

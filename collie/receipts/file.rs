@@ -1,0 +1,249 @@
+//! Receipts on disk: JSON lines, synced before an answer leaves.
+
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use serde::{Deserialize, Serialize};
+
+use super::memory::Index;
+use super::{Lookup, Receipt, ReceiptStore, StoredAnswer};
+use crate::os::private::private_file;
+
+/// Receipts in an append-only file of JSON lines, mode 0600, in a private folder.
+///
+/// A receipt is on the disk (`fdatasync`) before the answer leaves. An action says that it begins
+/// before it runs, so that none runs twice: one that had begun when the process ended is answered
+/// `receipt-dropped` afterwards. A line that a crash has torn is cut off at the next start.
+#[derive(Debug)]
+pub struct FileReceipts {
+    file: Mutex<File>,
+    known: Mutex<Known>,
+}
+
+#[derive(Debug, Default)]
+struct Known {
+    index: Index,
+    /// Begun, and neither kept nor abandoned.
+    begun: HashSet<String>,
+    /// By pane and ask.
+    untaken: HashMap<(String, String), StoredAnswer>,
+}
+
+/// One line of the file.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Line {
+    Begin(String),
+    Put(Receipt),
+    Abandon(String),
+    Taken(String, String),
+}
+
+impl Known {
+    fn apply(&mut self, line: Line) {
+        match line {
+            Line::Begin(id) => {
+                self.begun.insert(id);
+            }
+            Line::Abandon(id) => {
+                self.begun.remove(&id);
+            }
+            Line::Put(receipt) => {
+                self.begun.remove(&receipt.request_id);
+                if let Some(answer) = &receipt.answer {
+                    let key = (answer.pane_id.clone(), answer.ask_id.clone());
+                    self.untaken.insert(key, answer.clone());
+                }
+                self.index.put(receipt);
+            }
+            Line::Taken(pane, ask) => {
+                self.untaken.remove(&(pane, ask));
+            }
+        }
+    }
+}
+
+impl FileReceipts {
+    /// Opens the receipts at `path`, or begins them. One process at a time.
+    ///
+    /// # Errors
+    /// The file is another user's or open to others, is locked by another process, holds a line
+    /// (but a torn last one) that is none, or the system refuses.
+    pub fn open(path: &Path) -> io::Result<Self> {
+        let mut file = private_file(path).map_err(io::Error::other)?;
+        file.try_lock()?;
+        let mut text = Vec::new();
+        file.read_to_end(&mut text)?;
+        let whole = memchr::memrchr(b'\n', &text).map_or(0, |end| end + 1);
+        let mut known = Known::default();
+        for line in text[..whole].split_inclusive(|&byte| byte == b'\n') {
+            known.apply(serde_json::from_slice(line).map_err(|error| {
+                io::Error::new(
+                    io::ErrorKind::InvalidData,
+                    format!("{}: {error}", path.display()),
+                )
+            })?);
+        }
+        // A torn tail was never answered for: it goes, so that the next line begins a line.
+        file.set_len(whole as u64)?;
+        file.seek(SeekFrom::Start(whole as u64))?;
+        file.sync_data()?;
+        Ok(Self {
+            file: Mutex::new(file),
+            known: Mutex::new(known),
+        })
+    }
+
+    fn known(&self) -> MutexGuard<'_, Known> {
+        self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn append(&self, line: Line, durably: bool) -> io::Result<()> {
+        let mut text = serde_json::to_vec(&line)?;
+        text.push(b'\n');
+        {
+            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
+            let end = file.stream_position()?;
+            let written = file
+                .write_all(&text)
+                .and_then(|()| if durably { file.sync_data() } else { Ok(()) });
+            if let Err(error) = written {
+                // Half a line, or one that may not be durable, must not stay before the next.
+                file.set_len(end)?;
+                file.seek(SeekFrom::Start(end))?;
+                return Err(error);
+            }
+        }
+        self.known().apply(line);
+        Ok(())
+    }
+}
+
+impl ReceiptStore for FileReceipts {
+    fn get(&self, request_id: &str) -> Lookup {
+        let known = self.known();
+        match known.index.get(request_id) {
+            Lookup::New if known.begun.contains(request_id) => Lookup::Dropped,
+            found => found,
+        }
+    }
+
+    fn begin(&self, request_id: &str) -> io::Result<()> {
+        self.append(Line::Begin(request_id.to_owned()), true)
+    }
+
+    fn put(&self, receipt: Receipt) -> io::Result<()> {
+        self.append(Line::Put(receipt), true)
+    }
+
+    fn abandon(&self, request_id: &str) -> io::Result<()> {
+        self.append(Line::Abandon(request_id.to_owned()), false)
+    }
+
+    fn taken(&self, pane_id: &str, ask_id: &str) -> io::Result<()> {
+        let key = (pane_id.to_owned(), ask_id.to_owned());
+        if !self.known().untaken.contains_key(&key) {
+            return Ok(());
+        }
+        self.append(Line::Taken(key.0, key.1), false)
+    }
+
+    fn untaken(&self) -> Vec<StoredAnswer> {
+        self.known().untaken.values().cloned().collect()
+    }
+
+    fn may_block(&self) -> bool {
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::fs;
+
+    use super::super::ReceiptGroup;
+    use super::*;
+    use crate::collie::wire::AnswerValue;
+
+    fn receipt(id: &str, answer: Option<StoredAnswer>) -> Receipt {
+        Receipt {
+            request_id: id.to_owned(),
+            group: ReceiptGroup::Pane("p".to_owned()),
+            digest: "d".to_owned(),
+            body: "{}".to_owned(),
+            answer,
+        }
+    }
+
+    fn answer() -> StoredAnswer {
+        StoredAnswer {
+            pane_id: "p".to_owned(),
+            ask_id: "q".to_owned(),
+            hash: "h".to_owned(),
+            value: AnswerValue::Options(vec!["allow".to_owned()]),
+            decided_at: "2026-11-30T14:53:46.120Z".to_owned(),
+        }
+    }
+
+    #[test]
+    fn what_was_kept_is_there_after_a_restart() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receipts");
+        let store = FileReceipts::open(&path).unwrap();
+        store.put(receipt("a", Some(answer()))).unwrap();
+        store.begin("b").unwrap();
+        store.begin("c").unwrap();
+        store.abandon("c").unwrap();
+        drop(store);
+        let store = FileReceipts::open(&path).unwrap();
+        assert_eq!(store.get("a"), Lookup::Kept(receipt("a", Some(answer()))));
+        assert_eq!(store.get("b"), Lookup::Dropped, "it may have run");
+        assert_eq!(store.get("c"), Lookup::New);
+        assert_eq!(store.untaken(), [answer()]);
+        store.taken("p", "q").unwrap();
+        drop(store);
+        assert_eq!(FileReceipts::open(&path).unwrap().untaken(), []);
+    }
+
+    #[test]
+    fn a_tail_torn_at_any_byte_is_cut_off() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receipts");
+        let store = FileReceipts::open(&path).unwrap();
+        store.put(receipt("a", None)).unwrap();
+        let first = fs::metadata(&path).unwrap().len();
+        store.put(receipt("b", None)).unwrap();
+        drop(store);
+        let whole = fs::read(&path).unwrap();
+        for length in first..whole.len() as u64 {
+            fs::write(&path, &whole[..usize::try_from(length).unwrap()]).unwrap();
+            let store = FileReceipts::open(&path).unwrap();
+            assert!(matches!(store.get("a"), Lookup::Kept(_)));
+            assert_eq!(store.get("b"), Lookup::New, "torn at {length}");
+            store.put(receipt("c", None)).unwrap();
+            drop(store);
+            assert!(matches!(
+                FileReceipts::open(&path).unwrap().get("c"),
+                Lookup::Kept(_)
+            ));
+        }
+    }
+
+    #[test]
+    fn a_broken_line_or_a_second_process_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("receipts");
+        let _first = FileReceipts::open(&path).unwrap();
+        assert!(FileReceipts::open(&path).is_err());
+        let other = folder.path().join("other");
+        drop(FileReceipts::open(&other).unwrap());
+        fs::write(&other, "{\"put\":1}\n").unwrap();
+        assert_eq!(
+            FileReceipts::open(&other).unwrap_err().kind(),
+            io::ErrorKind::InvalidData
+        );
+    }
+}

@@ -1,0 +1,10 @@
+//! The Collie face as the phone sees it.
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod agent;
+mod asks;
+mod rig;
+mod slice;
+mod whole;

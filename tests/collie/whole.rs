@@ -1,0 +1,158 @@
+//! A whole agent, over its socket, from another process.
+
+use std::os::unix::fs::{FileTypeExt, PermissionsExt};
+
+use agent_presence::collie::{AnswerValue, Client, ClientError, PaneState};
+use serde_json::json;
+
+use crate::agent::{Agent, folder};
+
+#[test]
+fn a_phone_reads_answers_and_the_agent_goes_on() {
+    let folder = folder();
+    let mut agent = Agent::start(folder.path());
+    let socket = agent.socket();
+    let found = std::fs::symlink_metadata(&socket).unwrap();
+    assert!(found.file_type().is_socket());
+    assert_eq!(found.permissions().mode() & 0o777, 0o600, "N173");
+
+    assert_eq!(agent.phone.hello()["hostName"], "desk");
+    let (etag, state) = agent.phone.state_if_changed(None).unwrap();
+    assert!(agent.phone.state_if_changed(Some(&etag)).is_none());
+    assert_eq!(state["panes"][0]["state"], "idle");
+    agent.tell("working t1");
+    let (_, state) = agent.phone.state_if_changed(Some(&etag)).unwrap();
+    assert_eq!(state["panes"][0]["turnId"], "t1");
+
+    agent.tell("choice q");
+    let (pane, ask) = agent.phone.wait_for_ask();
+    assert_eq!((&*pane, &ask["id"]), ("p", &json!("q")));
+    let reply = agent.phone.answer("p", "q", &json!({"optionIds": ["yes"]}));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    assert_eq!(agent.line(), "answer q yes");
+    assert_eq!(agent.phone.pane("p")["asks"], json!([]));
+
+    agent.end();
+    assert!(!socket.exists());
+    assert_eq!(
+        std::fs::read_dir(socket.parent().unwrap()).unwrap().count(),
+        0,
+        "no lock either"
+    );
+}
+
+#[test]
+fn the_client_speaks_the_same_wire() {
+    let folder = folder();
+    let mut agent = Agent::start(folder.path());
+    let mut client = Client::new(agent.socket());
+    assert_eq!(client.hello().unwrap().host_name, "desk");
+    let (etag, state) = client.state(None).unwrap().unwrap();
+    assert_eq!(state.panes[0].state, PaneState::Idle);
+    assert!(client.state(Some(&etag)).unwrap().is_none());
+    agent.tell("ask q");
+    agent.tell("reply r");
+    let view = client.events("p", None).unwrap();
+    assert!(view.reset);
+    assert_eq!(view.items.unwrap()[0].id, "r");
+    agent.tell("working t");
+    let news = client.events("p", Some(&view.cursor)).unwrap();
+    assert_eq!(news.events.unwrap().len(), 1);
+    let ask = &client.state(None).unwrap().unwrap().1.panes[0].asks[0];
+    let allow = AnswerValue::Options(vec!["allow".to_owned()]);
+    let answered = client
+        .answer("p", &ask.id, &allow, Some(&ask.hash), "r1")
+        .unwrap();
+    assert!(answered.ok && !answered.replayed);
+    assert!(
+        client
+            .answer("p", &ask.id, &allow, Some(&ask.hash), "r1")
+            .unwrap()
+            .replayed
+    );
+    let late = client.answer("p", &ask.id, &allow, None, "r2").unwrap_err();
+    let ClientError::Refused(refusal) = late else {
+        panic!("{late}")
+    };
+    assert_eq!((refusal.status, &*refusal.code), (409, "ask-closed"));
+    assert!(
+        client
+            .send("p", "hello", None, false, "r3")
+            .unwrap()
+            .queued
+            .unwrap()
+    );
+}
+
+#[test]
+fn n025_n031_a_tool_of_the_agent_is_refused() {
+    let folder = folder();
+    let mut agent = Agent::start(folder.path());
+    agent.tell("ask q");
+    let socket = agent.socket().display().to_string();
+    let curl = |prefix: &str| {
+        format!(
+            "{prefix} curl -s -o /dev/null -w '%{{http_code}}' --unix-socket {socket} \
+             -H 'content-type: application/json' \
+             -d '{{\"requestId\":\"x\",\"answer\":{{\"optionIds\":[\"allow\"]}}}}' \
+             http://localhost/durable/v1/panes/p/asks/q"
+        )
+    };
+    for prefix in ["", "setsid -w", "nohup", "sh -c 'exec \"$@\"' sh"] {
+        assert_eq!(agent.tool(&curl(prefix)), "403", "{prefix}");
+    }
+    let read = format!("curl -s --unix-socket {socket} http://localhost/durable/v1/hello");
+    assert!(
+        agent.tool(&read).contains("\"hostName\":\"desk\""),
+        "N027: reads stay open"
+    );
+    assert_eq!(agent.phone.pane("p")["asks"][0]["id"], "q", "still open");
+    assert_eq!(
+        agent
+            .phone
+            .answer("p", "q", &json!({"optionIds": ["deny"]}))
+            .status,
+        200
+    );
+}
+
+#[test]
+fn a_killed_agent_is_replaced_and_a_stopped_one_is_not() {
+    let folder = folder();
+    let agent = Agent::start(folder.path());
+    let socket = agent.socket();
+    agent.kill();
+    assert!(socket.exists(), "left behind");
+    let agent = Agent::start(folder.path());
+    let pid = nix::unistd::Pid::from_raw(agent.pid().cast_signed());
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGSTOP).unwrap();
+    let second = std::process::Command::new(env!("CARGO_BIN_EXE_durable-agent"))
+        .arg(&socket)
+        .output()
+        .unwrap();
+    let said = String::from_utf8(second.stdout).unwrap();
+    assert_eq!(
+        said,
+        format!("error another durable agent serves {}\n", socket.display())
+    );
+    nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).unwrap();
+    assert_eq!(agent.phone.hello()["hostName"], "desk");
+}
+
+#[test]
+fn an_answer_survives_a_kill_and_is_given_to_the_same_ask() {
+    let folder = folder();
+    let receipts = folder.path().join("receipts");
+    let mut agent = Agent::start_with(folder.path(), &[&receipts]);
+    agent.tell("ask q");
+    let body = json!({"requestId": "r", "answer": {"optionIds": ["allow"]}});
+    assert_eq!(agent.phone.post("panes/p/asks/q", &body).status, 200);
+    assert_eq!(agent.line(), "answer q allow");
+    agent.kill();
+    let mut agent = Agent::start_with(folder.path(), &[&receipts]);
+    let again = agent.phone.post("panes/p/asks/q", &body);
+    assert_eq!(again.json()["replayed"], true, "after a restart too");
+    // The agent had taken it, so the next ask of this id is a new question.
+    agent.tell("ask q");
+    assert_eq!(agent.phone.pane("p")["asks"][0]["id"], "q");
+}
