@@ -43,9 +43,7 @@ impl Answer {
 
     /// An approval was given, this time or for always.
     pub fn allowed(&self) -> bool {
-        self.option_ids()
-            .iter()
-            .any(|id| id == "allow" || id == "allow-always")
+        self.option_ids().iter().any(|id| id == "allow" || id == "allow-always")
     }
 
     /// An approval was given for always (N103).
@@ -82,12 +80,7 @@ pub(crate) fn fitting_answer(
 ) -> Result<AnswerValue, String> {
     match kind {
         AskKind::Approval { options } => chosen(fields, options, 1, 1).map(AnswerValue::Options),
-        AskKind::Choice {
-            options,
-            multiple,
-            min,
-            max,
-        } => {
+        AskKind::Choice { options, multiple, min, max } => {
             let (least, most) = if *multiple {
                 let all = u32::try_from(options.len()).unwrap_or(u32::MAX);
                 (min.unwrap_or(1), max.unwrap_or(all))
@@ -114,9 +107,7 @@ fn chosen(
     };
     let mut chosen: Vec<String> = Vec::new();
     for id in ids {
-        let known = options
-            .iter()
-            .find(|option| Some(option.id.as_str()) == id.as_str());
+        let known = options.iter().find(|option| Some(option.id.as_str()) == id.as_str());
         let Some(option) = known else {
             return Err("answer.optionIds names an unknown option.".to_owned());
         };
@@ -127,9 +118,7 @@ fn chosen(
     }
     let count = u32::try_from(chosen.len()).unwrap_or(u32::MAX);
     if count < least || count > most {
-        return Err(format!(
-            "answer.optionIds has {count} options, not {least} to {most}."
-        ));
+        return Err(format!("answer.optionIds has {count} options, not {least} to {most}."));
     }
     Ok(chosen)
 }
@@ -140,9 +129,7 @@ fn typed(answer: &Map<String, Value>, most: u32) -> Result<String, String> {
     };
     let length = text.chars().count();
     if length == 0 || length > most as usize {
-        return Err(format!(
-            "answer.text is {length} characters long, not 1 to {most}."
-        ));
+        return Err(format!("answer.text is {length} characters long, not 1 to {most}."));
     }
     Ok(text.clone())
 }
@@ -151,10 +138,7 @@ fn filled(answer: &Map<String, Value>, form: &[Field]) -> Result<Map<String, Val
     let Some(Value::Object(values)) = answer.get("values") else {
         return Err("answer.values is not an object.".to_owned());
     };
-    if values
-        .keys()
-        .any(|id| form.iter().all(|field| field.id != *id))
-    {
+    if values.keys().any(|id| form.iter().all(|field| field.id != *id)) {
         return Err("answer.values names an unknown field.".to_owned());
     }
     for field in form {
@@ -231,10 +215,7 @@ mod tests {
 
     #[test]
     fn n075_text_and_forms_are_checked() {
-        let text = AskKind::Text {
-            placeholder: None,
-            max_length: Some(3),
-        };
+        let text = AskKind::Text { placeholder: None, max_length: Some(3) };
         assert!(fit(&text, &json!({"text": "äöü"})).is_ok());
         assert!(fit(&text, &json!({"text": "abcd"})).is_err());
         let form = AskKind::Form {

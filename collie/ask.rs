@@ -77,25 +77,14 @@ impl AskInput {
 
     /// May the agent do this? With the options `allow` and `deny`.
     pub fn approval(title: impl Into<String>) -> Self {
-        let options = vec![
-            AskOption::new("allow", "Allow"),
-            AskOption::new("deny", "Deny"),
-        ];
+        let options = vec![AskOption::new("allow", "Allow"), AskOption::new("deny", "Deny")];
         Self::new(title, AskKind::Approval { options })
     }
 
     /// One of 2 to 20 options.
     pub fn choice(title: impl Into<String>, options: impl Into<Vec<AskOption>>) -> Self {
         let options = options.into();
-        Self::new(
-            title,
-            AskKind::Choice {
-                options,
-                multiple: false,
-                min: None,
-                max: None,
-            },
-        )
+        Self::new(title, AskKind::Choice { options, multiple: false, min: None, max: None })
     }
 
     /// Several of 2 to 20 options: `at_least` to `at_most` of them.
@@ -106,36 +95,17 @@ impl AskInput {
         at_most: u32,
     ) -> Self {
         let (options, min, max) = (options.into(), Some(at_least), Some(at_most));
-        Self::new(
-            title,
-            AskKind::Choice {
-                options,
-                multiple: true,
-                min,
-                max,
-            },
-        )
+        Self::new(title, AskKind::Choice { options, multiple: true, min, max })
     }
 
     /// A typed line of at most 4000 characters.
     pub fn text(title: impl Into<String>) -> Self {
-        Self::new(
-            title,
-            AskKind::Text {
-                placeholder: None,
-                max_length: None,
-            },
-        )
+        Self::new(title, AskKind::Text { placeholder: None, max_length: None })
     }
 
     /// 1 to 20 fields.
     pub fn form(title: impl Into<String>, fields: impl Into<Vec<Field>>) -> Self {
-        Self::new(
-            title,
-            AskKind::Form {
-                fields: fields.into(),
-            },
-        )
+        Self::new(title, AskKind::Form { fields: fields.into() })
     }
 
     /// Any kind, as the wire has it.
@@ -156,79 +126,49 @@ impl AskInput {
 
     /// The ask's own id, where it is not to be derived from the tool call's (N082).
     pub fn id(self, id: impl Into<String>) -> Self {
-        Self {
-            id: Some(id.into()),
-            ..self
-        }
+        Self { id: Some(id.into()), ..self }
     }
 
     /// The tool call that it is about. The ask's id is derived from it, so that the same call has
     /// the same ask after a restart (N084).
     pub fn tool_call_id(self, id: impl Into<String>) -> Self {
-        Self {
-            tool_call_id: Some(id.into()),
-            ..self
-        }
+        Self { tool_call_id: Some(id.into()), ..self }
     }
 
     /// The item that it belongs to; it need not exist (N251).
     pub fn item_id(self, id: impl Into<String>) -> Self {
-        Self {
-            item_id: Some(id.into()),
-            ..self
-        }
+        Self { item_id: Some(id.into()), ..self }
     }
 
     /// Why it is asked: cut to 2 KiB.
     pub fn reason(self, reason: impl Into<String>) -> Self {
-        Self {
-            reason: Some(reason.into()),
-            ..self
-        }
+        Self { reason: Some(reason.into()), ..self }
     }
 
     /// The tool's line, such as `refund(order: "5521", amount: 40)`.
     pub fn tool(self, tool: impl Into<String>) -> Self {
-        Self {
-            tool: Some(tool.into()),
-            ..self
-        }
+        Self { tool: Some(tool.into()), ..self }
     }
 
     /// The words of the notification: cut to 60 and 120 characters (N080).
     pub fn push(self, title: Option<&str>, line: Option<&str>) -> Self {
-        let push = Push {
-            title: title.map(str::to_owned),
-            line: line.map(str::to_owned),
-        };
-        Self {
-            push: Some(push),
-            ..self
-        }
+        let push = Push { title: title.map(str::to_owned), line: line.map(str::to_owned) };
+        Self { push: Some(push), ..self }
     }
 
     /// When it closes by itself, decided by `timeout` (N087).
     pub fn expires_at(self, time: SystemTime) -> Self {
-        Self {
-            expiry: Some(Expiry::At(time)),
-            ..self
-        }
+        Self { expiry: Some(Expiry::At(time)), ..self }
     }
 
     /// The same in ISO 8601 with a time zone (N081); another text is an error when it is raised.
     pub fn expires_at_iso(self, time: impl Into<String>) -> Self {
-        Self {
-            expiry: Some(Expiry::Iso(time.into())),
-            ..self
-        }
+        Self { expiry: Some(Expiry::Iso(time.into())), ..self }
     }
 
     /// The same, from when it is raised.
     pub fn timeout(self, after: Duration) -> Self {
-        Self {
-            expiry: Some(Expiry::After(after)),
-            ..self
-        }
+        Self { expiry: Some(Expiry::After(after)), ..self }
     }
 
     /// The ask as the phone sees it, and when it expires.
@@ -241,19 +181,12 @@ impl AskInput {
             (Some(id), _) => id,
             (None, Some(call)) => ask_id_for(pane_id, call),
             (None, None) => {
-                return Err(RuleError::new(
-                    "ask",
-                    "has neither an id nor a tool call's id",
-                ));
+                return Err(RuleError::new("ask", "has neither an id nor a tool call's id"));
             }
         };
         check_id("ask id", &id)?;
-        self.tool_call_id
-            .as_deref()
-            .map_or(Ok(()), |id| check_id("ask toolCallId", id))?;
-        self.item_id
-            .as_deref()
-            .map_or(Ok(()), |id| check_id("ask itemId", id))?;
+        self.tool_call_id.as_deref().map_or(Ok(()), |id| check_id("ask toolCallId", id))?;
+        self.item_id.as_deref().map_or(Ok(()), |id| check_id("ask itemId", id))?;
         let expires = match self.expiry {
             None => None,
             Some(Expiry::At(time)) => Some(time),
@@ -268,19 +201,11 @@ impl AskInput {
         if title.is_empty() {
             return Err(RuleError::new("ask title", "is empty"));
         }
-        let reason = self
-            .reason
-            .map(|reason| words.text(&reason, Limit::Bytes(2048)));
-        let tool = self
-            .tool
-            .map(|tool| words.line(&tool, Limit::Characters(2_000)));
+        let reason = self.reason.map(|reason| words.text(&reason, Limit::Bytes(2048)));
+        let tool = self.tool.map(|tool| words.line(&tool, Limit::Characters(2_000)));
         let push = self.push.map(|push| Push {
-            title: push
-                .title
-                .map(|title| words.line(&title, Limit::Characters(60))),
-            line: push
-                .line
-                .map(|line| words.line(&line, Limit::Characters(120))),
+            title: push.title.map(|title| words.line(&title, Limit::Characters(60))),
+            line: push.line.map(|line| words.line(&line, Limit::Characters(120))),
         });
         let mut kind = words.kind(self.kind)?;
         if let AskKind::Approval { options } = &mut kind {
@@ -346,23 +271,13 @@ impl Words {
         Ok(match kind {
             AskKind::Approval { options } => {
                 let ids: Vec<&str> = options.iter().map(|option| option.id.as_str()).collect();
-                if !matches!(
-                    ids[..],
-                    ["allow", "deny"] | ["allow", "deny", "allow-always"]
-                ) {
+                if !matches!(ids[..], ["allow", "deny"] | ["allow", "deny", "allow-always"]) {
                     let rule = "are not allow and deny, and perhaps allow-always";
                     return Err(RuleError::new("approval options", rule));
                 }
-                AskKind::Approval {
-                    options: self.options("approval options", options)?,
-                }
+                AskKind::Approval { options: self.options("approval options", options)? }
             }
-            AskKind::Choice {
-                options,
-                multiple,
-                min,
-                max,
-            } => {
+            AskKind::Choice { options, multiple, min, max } => {
                 let options = self.options("choice options", options)?;
                 let count = u32::try_from(options.len()).unwrap_or(u32::MAX);
                 let (least, most) = (min.unwrap_or(1), max.unwrap_or(count));
@@ -373,29 +288,16 @@ impl Words {
                     let rule = format!("are {least} to {most} of {count} options");
                     return Err(RuleError::new("choice bounds", rule));
                 }
-                AskKind::Choice {
-                    options,
-                    multiple,
-                    min,
-                    max,
-                }
+                AskKind::Choice { options, multiple, min, max }
             }
-            AskKind::Text {
-                placeholder,
-                max_length,
-            } => {
+            AskKind::Text { placeholder, max_length } => {
                 if max_length.is_some_and(|length| !(1..=4000).contains(&length)) {
                     return Err(RuleError::new("text maxLength", "is not 1 to 4000"));
                 }
                 let placeholder = placeholder.map(|text| self.line(&text, LABEL_LIMIT));
-                AskKind::Text {
-                    placeholder,
-                    max_length,
-                }
+                AskKind::Text { placeholder, max_length }
             }
-            AskKind::Form { fields } => AskKind::Form {
-                fields: self.fields(fields)?,
-            },
+            AskKind::Form { fields } => AskKind::Form { fields: self.fields(fields)? },
         })
     }
 
@@ -425,11 +327,7 @@ impl Words {
                 _ => return Err(RuleError::new("form field", "has options but is no choice")),
             };
             let label = self.line(&field.label, LABEL_LIMIT);
-            cleaned.push(Field {
-                label,
-                options,
-                ..field
-            });
+            cleaned.push(Field { label, options, ..field });
         }
         Ok(cleaned)
     }
@@ -439,10 +337,7 @@ fn check_count(place: &'static str, count: usize, least: usize) -> Result<(), Ru
     if (least..=20).contains(&count) {
         return Ok(());
     }
-    Err(RuleError::new(
-        place,
-        format!("are {count}, not {least} to 20"),
-    ))
+    Err(RuleError::new(place, format!("are {count}, not {least} to 20")))
 }
 
 fn check_unique<'a>(
@@ -471,10 +366,7 @@ mod tests {
     }
 
     fn rule(input: AskInput) -> String {
-        input
-            .prepared("p", SystemTime::UNIX_EPOCH)
-            .unwrap_err()
-            .to_string()
+        input.prepared("p", SystemTime::UNIX_EPOCH).unwrap_err().to_string()
     }
 
     fn two() -> Vec<AskOption> {
@@ -485,24 +377,9 @@ mod tests {
     fn n073_the_four_kinds_have_their_shapes() {
         let fields = [Field::new("n", "How many", FieldKind::Number).required()];
         insta::assert_json_snapshot!([
-            view(
-                AskInput::approval("a")
-                    .id("1")
-                    .tool("run()")
-                    .allow_always()
-                    .reason("why")
-            ),
-            view(
-                AskInput::choice("b", two())
-                    .id("2")
-                    .push(Some("t"), Some("l"))
-            ),
-            view(
-                AskInput::text("c")
-                    .id("3")
-                    .item_id("i")
-                    .timeout(Duration::from_secs(60))
-            ),
+            view(AskInput::approval("a").id("1").tool("run()").allow_always().reason("why")),
+            view(AskInput::choice("b", two()).id("2").push(Some("t"), Some("l"))),
+            view(AskInput::text("c").id("3").item_id("i").timeout(Duration::from_secs(60))),
             view(AskInput::form("d", fields).tool_call_id("call")),
         ]);
     }
@@ -518,42 +395,22 @@ mod tests {
         assert_eq!(ask.title.len(), 256);
         assert_eq!(ask.reason.unwrap().len(), 2048);
         let push = ask.push.unwrap();
-        assert_eq!(
-            (push.title.unwrap().len(), push.line.unwrap().len()),
-            (60, 120)
-        );
+        assert_eq!((push.title.unwrap().len(), push.line.unwrap().len()), (60, 120));
     }
 
     #[test]
     fn n081_expiry_is_a_time_or_iso_8601_with_a_zone() {
-        let ask = view(
-            AskInput::text("t")
-                .id("1")
-                .expires_at_iso("2026-11-30T01:00:00+01:00"),
-        );
+        let ask = view(AskInput::text("t").id("1").expires_at_iso("2026-11-30T01:00:00+01:00"));
         assert_eq!(ask.expires_at.as_deref(), Some("2026-11-30T00:00:00.000Z"));
-        let error = rule(
-            AskInput::text("t")
-                .id("1")
-                .expires_at_iso("2026-11-30T01:00:00"),
-        );
+        let error = rule(AskInput::text("t").id("1").expires_at_iso("2026-11-30T01:00:00"));
         assert_eq!(error, "ask expiresAt is not ISO 8601 with a time zone");
     }
 
     #[test]
     fn n082_the_id_is_derived_from_the_tool_call() {
-        assert_eq!(
-            view(AskInput::text("t").tool_call_id("c")).id,
-            ask_id_for("p", "c")
-        );
-        assert_eq!(
-            view(AskInput::text("t").tool_call_id("c").id("own")).id,
-            "own"
-        );
-        assert_eq!(
-            rule(AskInput::text("t")),
-            "ask has neither an id nor a tool call's id"
-        );
+        assert_eq!(view(AskInput::text("t").tool_call_id("c")).id, ask_id_for("p", "c"));
+        assert_eq!(view(AskInput::text("t").tool_call_id("c").id("own")).id, "own");
+        assert_eq!(rule(AskInput::text("t")), "ask has neither an id nor a tool call's id");
     }
 
     #[test]
@@ -565,21 +422,13 @@ mod tests {
         assert!(offers(AskInput::approval("t").tool("rm()")));
         assert!(!offers(AskInput::approval("t")));
         assert!(!offers(AskInput::approval("t").tool("rm\u{202e}()")));
-        assert!(!offers(
-            AskInput::approval("t")
-                .tool("rm()")
-                .reason("r".repeat(3000))
-        ));
+        assert!(!offers(AskInput::approval("t").tool("rm()").reason("r".repeat(3000))));
     }
 
     #[test]
     fn n221_the_hash_is_over_what_a_person_sees() {
         let one = view(AskInput::text("t").id("1"));
-        let later = AskInput::text("t")
-            .id("1")
-            .prepared("p", SystemTime::now())
-            .unwrap()
-            .0;
+        let later = AskInput::text("t").id("1").prepared("p", SystemTime::now()).unwrap().0;
         assert_eq!(one.hash, later.hash);
         assert_eq!(one.hash.len(), 32);
         assert_ne!(one.hash, view(AskInput::text("u").id("1")).hash);
@@ -589,24 +438,15 @@ mod tests {
 
     #[test]
     fn bad_asks_name_their_rule() {
-        assert_eq!(
-            rule(AskInput::text("\u{200b}").id("1")),
-            "ask title is empty"
-        );
+        assert_eq!(rule(AskInput::text("\u{200b}").id("1")), "ask title is empty");
         let one = vec![AskOption::new("a", "A")];
-        assert_eq!(
-            rule(AskInput::choice("t", one).id("1")),
-            "choice options are 1, not 2 to 20"
-        );
+        assert_eq!(rule(AskInput::choice("t", one).id("1")), "choice options are 1, not 2 to 20");
         let same = vec![AskOption::new("a", "A"), AskOption::new("a", "B")];
         assert_eq!(
             rule(AskInput::choice("t", same).id("1")),
             "choice options have the id `a` twice"
         );
         assert!(rule(AskInput::choices("t", two(), 2, 1).id("1")).contains("2 to 1"));
-        assert_eq!(
-            rule(AskInput::form("t", []).id("1")),
-            "form fields are 0, not 1 to 20"
-        );
+        assert_eq!(rule(AskInput::form("t", []).id("1")), "form fields are 0, not 1 to 20");
     }
 }

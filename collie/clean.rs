@@ -33,11 +33,7 @@ pub(crate) fn text(input: &str, limit: Limit) -> Cleaned {
     let changed = matches!(visible, Cow::Owned(_));
     let kept = cut(&visible, limit);
     let cut = kept.len() < visible.len();
-    Cleaned {
-        text: kept.to_owned(),
-        cut,
-        changed,
-    }
+    Cleaned { text: kept.to_owned(), cut, changed }
 }
 
 /// Text of one line: as [`text`], and newline and tab become a space.
@@ -46,36 +42,26 @@ pub(crate) fn line(input: &str, limit: Limit) -> Cleaned {
         return text(input, limit);
     }
     let joined = input.replace("\r\n", " ").replace(['\n', '\t'], " ");
-    Cleaned {
-        changed: true,
-        ..text(&joined, limit)
-    }
+    Cleaned { changed: true, ..text(&joined, limit) }
 }
 
 fn cut(input: &str, limit: Limit) -> &str {
     match limit {
         Limit::Bytes(bytes) if input.len() <= bytes => input,
         Limit::Bytes(bytes) => {
-            let end = (0..=bytes)
-                .rev()
-                .find(|&end| input.is_char_boundary(end))
-                .unwrap_or(0);
+            let end = (0..=bytes).rev().find(|&end| input.is_char_boundary(end)).unwrap_or(0);
             &input[..end]
         }
         // No character is shorter than a byte, so the common short text is not counted.
         Limit::Characters(characters) if input.len() <= characters => input,
-        Limit::Characters(characters) => input
-            .char_indices()
-            .nth(characters)
-            .map_or(input, |(end, _)| &input[..end]),
+        Limit::Characters(characters) => {
+            input.char_indices().nth(characters).map_or(input, |(end, _)| &input[..end])
+        }
     }
 }
 
 fn without_invisible(input: &str) -> Cow<'_, str> {
-    if !input
-        .chars()
-        .any(|character| is_joiner(character) || is_removed(character))
-    {
+    if !input.chars().any(|character| is_joiner(character) || is_removed(character)) {
         return Cow::Borrowed(input);
     }
     let mut kept = String::with_capacity(input.len());
@@ -88,11 +74,7 @@ fn without_invisible(input: &str) -> Cow<'_, str> {
             kept.push(character);
         }
     }
-    if kept.len() == input.len() {
-        Cow::Borrowed(input)
-    } else {
-        Cow::Owned(kept)
-    }
+    if kept.len() == input.len() { Cow::Borrowed(input) } else { Cow::Owned(kept) }
 }
 
 fn is_removed(character: char) -> bool {

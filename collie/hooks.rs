@@ -33,16 +33,12 @@ pub enum HookError {
 impl HookError {
     /// The agent said no.
     pub fn refused(reason: impl Into<String>) -> Self {
-        Self::Refused {
-            reason: reason.into(),
-        }
+        Self::Refused { reason: reason.into() }
     }
 
     /// The agent tried and failed.
     pub fn failed(message: impl fmt::Display) -> Self {
-        Self::Failed {
-            message: message.to_string(),
-        }
+        Self::Failed { message: message.to_string() }
     }
 }
 

@@ -28,10 +28,7 @@ pub fn check_id(place: &'static str, id: &str) -> Result<(), RuleError> {
             '/' | '?' | '#' => format!("holds `{character}`, which the wire keeps for addresses"),
             _ if character.is_whitespace() => "holds white space".to_owned(),
             _ if character.is_control() || is_invisible(character) || is_unusable(character) => {
-                format!(
-                    "holds the invisible character U+{:04X}",
-                    u32::from(character)
-                )
+                format!("holds the invisible character U+{:04X}", u32::from(character))
             }
             _ => continue,
         };
@@ -45,10 +42,7 @@ pub fn check_id(place: &'static str, id: &str) -> Result<(), RuleError> {
 pub(crate) fn check_part_id(place: &'static str, id: &str) -> Result<(), RuleError> {
     check_id(place, id)?;
     if id.contains(':') {
-        return Err(RuleError::new(
-            place,
-            "holds `:`, which parts a workspace from its tab",
-        ));
+        return Err(RuleError::new(place, "holds `:`, which parts a workspace from its tab"));
     }
     Ok(())
 }
@@ -79,12 +73,10 @@ pub(crate) fn digest_hex(parts: &[&[u8]]) -> String {
     for part in parts {
         sha.update(part);
     }
-    sha.finalize()[..16]
-        .iter()
-        .fold(String::with_capacity(32), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        })
+    sha.finalize()[..16].iter().fold(String::with_capacity(32), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
 }
 
 #[cfg(test)]
@@ -96,26 +88,14 @@ mod tests {
         for good in ["a", "ticket-1", "ws:tab", "é", &"x".repeat(128)] {
             assert_eq!(check_id("pane id", good), Ok(()), "{good}");
         }
-        for bad in [
-            "", " ", "a b", "a/b", "a?b", "a#b", "a\nb", "a\u{7f}", "a\u{85}", "\u{a0}",
-        ] {
+        for bad in ["", " ", "a b", "a/b", "a?b", "a#b", "a\nb", "a\u{7f}", "a\u{85}", "\u{a0}"] {
             assert!(check_id("pane id", bad).is_err(), "{bad:?}");
         }
-        for bad in [
-            "a\u{200b}",
-            "\u{202e}x",
-            "\u{feff}",
-            "\u{e000}",
-            "\u{fffe}",
-            "\u{10ffff}",
-        ] {
+        for bad in ["a\u{200b}", "\u{202e}x", "\u{feff}", "\u{e000}", "\u{fffe}", "\u{10ffff}"] {
             assert!(check_id("pane id", bad).is_err(), "{bad:?}");
         }
         let long = check_id("pane id", &"é".repeat(65)).unwrap_err();
-        assert_eq!(
-            long.to_string(),
-            "pane id is 130 bytes long, at most 128 are allowed"
-        );
+        assert_eq!(long.to_string(), "pane id is 130 bytes long, at most 128 are allowed");
     }
 
     #[test]
@@ -132,10 +112,7 @@ mod tests {
 
     #[test]
     fn n083_ask_ids_are_derived_from_both_ids() {
-        assert_eq!(
-            ask_id_for("deploy", "deploy-1"),
-            "f5286b923e30e7081ee2a5464db467ec"
-        );
+        assert_eq!(ask_id_for("deploy", "deploy-1"), "f5286b923e30e7081ee2a5464db467ec");
         assert_ne!(ask_id_for("a", "bc"), ask_id_for("ab", "c"));
     }
 }

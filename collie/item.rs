@@ -10,137 +10,64 @@ use super::wire::{BadgeTone, Item, ItemBody, NoticeLevel, ToolStatus};
 
 impl Item {
     fn new(id: impl Into<String>, body: ItemBody) -> Self {
-        Self {
-            id: id.into(),
-            ts: None,
-            body,
-            truncated: false,
-        }
+        Self { id: id.into(), ts: None, body, truncated: false }
     }
 
     /// What the user said.
     pub fn user(id: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(
-            id,
-            ItemBody::User {
-                text: text.into(),
-                request_id: None,
-            },
-        )
+        Self::new(id, ItemBody::User { text: text.into(), request_id: None })
     }
 
     /// What the agent said.
     pub fn reply(id: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(
-            id,
-            ItemBody::Reply {
-                text: text.into(),
-                partial: false,
-            },
-        )
+        Self::new(id, ItemBody::Reply { text: text.into(), partial: false })
     }
 
     /// What the agent thought.
     pub fn thinking(id: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(
-            id,
-            ItemBody::Thinking {
-                text: text.into(),
-                partial: false,
-            },
-        )
+        Self::new(id, ItemBody::Thinking { text: text.into(), partial: false })
     }
 
     /// Text in Markdown.
     pub fn markdown(id: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(
-            id,
-            ItemBody::Markdown {
-                text: text.into(),
-                partial: false,
-            },
-        )
+        Self::new(id, ItemBody::Markdown { text: text.into(), partial: false })
     }
 
     /// A line about the conversation.
     pub fn notice(id: impl Into<String>, text: impl Into<String>) -> Self {
-        Self::new(
-            id,
-            ItemBody::Notice {
-                text: text.into(),
-                level: None,
-                partial: false,
-            },
-        )
+        Self::new(id, ItemBody::Notice { text: text.into(), level: None, partial: false })
     }
 
     /// A tool call; say more of it with [`Item::summary`], [`Item::input`] and their like.
     pub fn tool(id: impl Into<String>, name: impl Into<String>, status: ToolStatus) -> Self {
         let (name, summary, input, output, tool_call_id) = (name.into(), None, None, None, None);
-        Self::new(
-            id,
-            ItemBody::Tool {
-                name,
-                summary,
-                input,
-                output,
-                status,
-                tool_call_id,
-            },
-        )
+        Self::new(id, ItemBody::Tool { name, summary, input, output, status, tool_call_id })
     }
 
     /// Code.
     pub fn code(id: impl Into<String>, text: impl Into<String>, lang: Option<&str>) -> Self {
         let lang = lang.map(str::to_owned);
-        Self::new(
-            id,
-            ItemBody::Code {
-                text: text.into(),
-                lang,
-            },
-        )
+        Self::new(id, ItemBody::Code { text: text.into(), lang })
     }
 
     /// A link.
     pub fn link(id: impl Into<String>, text: impl Into<String>, href: impl Into<String>) -> Self {
-        Self::new(
-            id,
-            ItemBody::Link {
-                text: text.into(),
-                href: href.into(),
-            },
-        )
+        Self::new(id, ItemBody::Link { text: text.into(), href: href.into() })
     }
 
     /// A word with a colour.
     pub fn badge(id: impl Into<String>, label: impl Into<String>, tone: Option<BadgeTone>) -> Self {
-        Self::new(
-            id,
-            ItemBody::Badge {
-                label: label.into(),
-                tone,
-            },
-        )
+        Self::new(id, ItemBody::Badge { label: label.into(), tone })
     }
 
     /// How far something is: `value` is 0 to 1.
     pub fn progress(id: impl Into<String>, label: Option<&str>, value: f64) -> Self {
-        Self::new(
-            id,
-            ItemBody::Progress {
-                label: label.map(str::to_owned),
-                value,
-            },
-        )
+        Self::new(id, ItemBody::Progress { label: label.map(str::to_owned), value })
     }
 
     /// When it happened, where that is not now.
     pub fn at(self, time: SystemTime) -> Self {
-        Self {
-            ts: Some(iso(time)),
-            ..self
-        }
+        Self { ts: Some(iso(time)), ..self }
     }
 
     /// The text still grows (N061): of a reply, thinking, markdown or a notice. Nothing changes for
@@ -225,33 +152,17 @@ impl Item {
         match &mut self.body {
             ItemBody::User { text, request_id } => {
                 cut.text(text, TEXT_LIMIT);
-                request_id
-                    .as_deref()
-                    .map_or(Ok(()), |id| check_id("item requestId", id))?;
+                request_id.as_deref().map_or(Ok(()), |id| check_id("item requestId", id))?;
             }
             ItemBody::Reply { text, .. }
             | ItemBody::Thinking { text, .. }
             | ItemBody::Markdown { text, .. }
             | ItemBody::Notice { text, .. } => cut.text(text, TEXT_LIMIT),
-            ItemBody::Tool {
-                name,
-                summary,
-                input,
-                output,
-                tool_call_id,
-                ..
-            } => {
+            ItemBody::Tool { name, summary, input, output, tool_call_id, .. } => {
                 cut.line(name, LABEL_LIMIT);
-                summary
-                    .iter_mut()
-                    .for_each(|text| cut.line(text, LABEL_LIMIT));
-                input
-                    .iter_mut()
-                    .chain(output)
-                    .for_each(|text| cut.text(text, TOOL_LIMIT));
-                tool_call_id
-                    .as_deref()
-                    .map_or(Ok(()), |id| check_id("item toolCallId", id))?;
+                summary.iter_mut().for_each(|text| cut.line(text, LABEL_LIMIT));
+                input.iter_mut().chain(output).for_each(|text| cut.text(text, TOOL_LIMIT));
+                tool_call_id.as_deref().map_or(Ok(()), |id| check_id("item toolCallId", id))?;
             }
             ItemBody::Code { text, lang } => {
                 lang.as_deref().map_or(Ok(()), check_lang)?;
@@ -272,9 +183,7 @@ impl Item {
                     let rule = format!("is {value}, not 0 to 1");
                     return Err(RuleError::new("progress value", rule));
                 }
-                label
-                    .iter_mut()
-                    .for_each(|text| cut.line(text, LABEL_LIMIT));
+                label.iter_mut().for_each(|text| cut.line(text, LABEL_LIMIT));
             }
         }
         self.truncated = cut.0;
@@ -304,16 +213,11 @@ fn check_lang(lang: &str) -> Result<(), RuleError> {
     if (1..=32).contains(&lang.len()) && lang.bytes().all(known) {
         return Ok(());
     }
-    Err(RuleError::new(
-        "code lang",
-        "is not 1 to 32 of letters, digits and + # . _ -",
-    ))
+    Err(RuleError::new("code lang", "is not 1 to 32 of letters, digits and + # . _ -"))
 }
 
 fn check_href(href: &str) -> Result<(), RuleError> {
-    let scheme = href
-        .split_once(':')
-        .map(|(scheme, _)| scheme.to_ascii_lowercase());
+    let scheme = href.split_once(':').map(|(scheme, _)| scheme.to_ascii_lowercase());
     let rule = match scheme.as_deref() {
         Some("http" | "https" | "mailto") if href.len() > 2048 => "is over 2048 bytes long",
         Some("http" | "https" | "mailto") if href.chars().any(is_blank) => {
@@ -376,10 +280,7 @@ mod tests {
 
     #[test]
     fn n064_a_cut_item_says_so() {
-        assert_eq!(
-            json(Item::reply("r", "x".repeat(20_001)))["truncated"],
-            true
-        );
+        assert_eq!(json(Item::reply("r", "x".repeat(20_001)))["truncated"], true);
         let tool = json(Item::tool("t", "x", ToolStatus::Ok).output("y".repeat(2_001)));
         assert_eq!(tool["output"].as_str().unwrap().len(), 2_000);
         assert_eq!(tool["truncated"], true);
@@ -395,24 +296,12 @@ mod tests {
         let cases = [
             (Item::code("c", "x", Some("")), "code lang"),
             (Item::code("c", "x", Some("a b")), "code lang"),
-            (
-                Item::link("l", "x", "javascript:alert(1)"),
-                "link href is not https",
-            ),
+            (Item::link("l", "x", "javascript:alert(1)"), "link href is not https"),
             (Item::link("l", "x", "relative"), "link href is not https"),
-            (
-                Item::link("l", "x", "https://a b"),
-                "link href holds a space",
-            ),
-            (
-                Item::link("l", "x", format!("https://{}", "x".repeat(2048))),
-                "link href is over",
-            ),
+            (Item::link("l", "x", "https://a b"), "link href holds a space"),
+            (Item::link("l", "x", format!("https://{}", "x".repeat(2048))), "link href is over"),
             (Item::badge("b", "\u{200b}", None), "badge label is empty"),
-            (
-                Item::progress("p", None, 1.5),
-                "progress value is 1.5, not 0 to 1",
-            ),
+            (Item::progress("p", None, 1.5), "progress value is 1.5, not 0 to 1"),
             (Item::progress("p", None, f64::NAN), "progress value is NaN"),
             (Item::reply("a b", "x"), "item id holds white space"),
         ];

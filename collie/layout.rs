@@ -53,11 +53,7 @@ impl Workspace {
         let id = format!("{}:{id}", self.id);
         check_id("tab id", &id)?;
         let title = clean::line(title.as_ref(), Limit::Bytes(256)).text;
-        let tab = Tab {
-            workspace: self.clone(),
-            id,
-            title,
-        };
+        let tab = Tab { workspace: self.clone(), id, title };
         tab.place();
         Ok(tab)
     }
@@ -76,13 +72,7 @@ impl Tab {
     /// An id breaks its rule.
     pub fn pane(&self, id: impl AsRef<str>, options: PaneOptions) -> Result<Pane, RuleError> {
         self.place();
-        Pane::place(
-            self.workspace.core.clone(),
-            id.as_ref(),
-            &self.workspace.id,
-            &self.id,
-            options,
-        )
+        Pane::place(self.workspace.core.clone(), id.as_ref(), &self.workspace.id, &self.id, options)
     }
 
     /// Puts the tab and its workspace there, also when somebody has closed them since.
@@ -114,19 +104,12 @@ pub(crate) fn checked_buttons(
 impl ActionView {
     /// A button without an icon.
     pub fn new(id: impl Into<String>, label: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            label: label.into(),
-            icon: None,
-        }
+        Self { id: id.into(), label: label.into(), icon: None }
     }
 
     /// With an icon: play, pause, check, x, refresh, archive, flag, star, send, note, search or
     /// more (N057). Another name shows none (N058).
     pub fn icon(self, icon: impl Into<String>) -> Self {
-        Self {
-            icon: Some(icon.into()),
-            ..self
-        }
+        Self { icon: Some(icon.into()), ..self }
     }
 }

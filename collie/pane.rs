@@ -118,8 +118,7 @@ impl Pane {
     /// The conversation's id; `None` if it will be another one after a restart, or the pane is
     /// closed.
     pub fn session_id(&self) -> Option<String> {
-        self.core
-            .edit(|edit| edit.pane(&self.id)?.session_id.clone())
+        self.core.edit(|edit| edit.pane(&self.id)?.session_id.clone())
     }
 
     /// The running turn, or the last one (N056).
@@ -131,10 +130,7 @@ impl Pane {
     pub fn open_asks(&self) -> Vec<AskView> {
         self.core.edit(|edit| {
             let asks = edit.pane(&self.id).map(|pane| pane.asks.iter());
-            asks.into_iter()
-                .flatten()
-                .map(|ask| ask.view.clone())
-                .collect()
+            asks.into_iter().flatten().map(|ask| ask.view.clone()).collect()
         })
     }
 
@@ -160,13 +156,7 @@ impl Pane {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn edit<R>(&self, function: impl FnOnce(&mut PaneEdit<'_, '_>) -> R) -> R {
-        self.core.edit(|edit| {
-            function(&mut PaneEdit {
-                edit,
-                core: &self.core,
-                id: &self.id,
-            })
-        })
+        self.core.edit(|edit| function(&mut PaneEdit { edit, core: &self.core, id: &self.id }))
     }
 
     /// Sets what the pane does. `turn_id` names the turn that it belongs to; `None` leaves the turn
@@ -396,9 +386,7 @@ impl PaneEdit<'_, '_> {
     /// As there.
     pub fn ask(&mut self, input: AskInput) -> Result<Ask, AskError> {
         let waiter = Arc::new(Waiter::default());
-        let ask_id = self
-            .edit
-            .raise(self.id, input, Waiting::Future(waiter.clone()))?;
+        let ask_id = self.edit.raise(self.id, input, Waiting::Future(waiter.clone()))?;
         Ok(Ask::new(self.core.clone(), self.id.clone(), ask_id, waiter))
     }
 
@@ -411,8 +399,7 @@ impl PaneEdit<'_, '_> {
         input: AskInput,
         decided: impl FnOnce(Result<Answer, AskClosed>) + Send + 'static,
     ) -> Result<String, AskError> {
-        self.edit
-            .raise(self.id, input, Waiting::Callback(Box::new(decided)))
+        self.edit.raise(self.id, input, Waiting::Callback(Box::new(decided)))
     }
 
     /// As [`Pane::withdraw`].

@@ -20,9 +20,6 @@ impl RuleError {
         place: impl Into<Cow<'static, str>>,
         rule: impl Into<Cow<'static, str>>,
     ) -> Self {
-        Self {
-            place: place.into(),
-            rule: rule.into(),
-        }
+        Self { place: place.into(), rule: rule.into() }
     }
 }

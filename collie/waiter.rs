@@ -87,12 +87,7 @@ impl fmt::Debug for Waiting {
 
 impl Ask {
     pub(crate) fn new(core: Core, pane: Arc<str>, id: String, waiter: Arc<Waiter>) -> Self {
-        Self {
-            core,
-            pane,
-            id,
-            waiter,
-        }
+        Self { core, pane, id, waiter }
     }
 
     /// The ask's id.
@@ -111,11 +106,7 @@ impl Ask {
                 if let Some(verdict) = slot.verdict.take() {
                     break verdict;
                 }
-                slot = self
-                    .waiter
-                    .filled
-                    .wait(slot)
-                    .unwrap_or_else(PoisonError::into_inner);
+                slot = self.waiter.filled.wait(slot).unwrap_or_else(PoisonError::into_inner);
             }
         };
         self.taken(&verdict);

@@ -42,21 +42,15 @@ impl Environment {
         let pane_id = text("HERDR_PANE_ID").filter(|id| is_usable_pane_id(id));
         if text("HERDR_ENV").as_deref() != Some("1") {
             return match pane_id {
-                Some(_) => Detection::Incomplete {
-                    missing: "HERDR_ENV",
-                },
+                Some(_) => Detection::Incomplete { missing: "HERDR_ENV" },
                 None => Detection::Outside,
             };
         }
         let Some(pane_id) = pane_id else {
-            return Detection::Incomplete {
-                missing: "HERDR_PANE_ID",
-            };
+            return Detection::Incomplete { missing: "HERDR_PANE_ID" };
         };
         let Some(socket_path) = value("HERDR_SOCKET_PATH") else {
-            return Detection::Incomplete {
-                missing: "HERDR_SOCKET_PATH",
-            };
+            return Detection::Incomplete { missing: "HERDR_SOCKET_PATH" };
         };
         Detection::Inside(Self {
             pane_id,
@@ -146,10 +140,7 @@ mod tests {
 
     fn detect(variables: &[(&str, &str)]) -> Detection {
         Environment::from_lookup(|name| {
-            variables
-                .iter()
-                .find(|(key, _)| *key == name)
-                .map(|(_, value)| value.into())
+            variables.iter().find(|(key, _)| *key == name).map(|(_, value)| value.into())
         })
     }
 
@@ -169,10 +160,7 @@ mod tests {
     #[test]
     fn a_half_set_names_the_first_variable_that_is_missing() {
         for missing in ["HERDR_ENV", "HERDR_PANE_ID", "HERDR_SOCKET_PATH"] {
-            let without: Vec<_> = FULL
-                .into_iter()
-                .filter(|(name, _)| *name != missing)
-                .collect();
+            let without: Vec<_> = FULL.into_iter().filter(|(name, _)| *name != missing).collect();
             assert_eq!(detect(&without), Detection::Incomplete { missing });
             let empty: Vec<_> = FULL
                 .into_iter()
@@ -187,12 +175,7 @@ mod tests {
         for id in ["-x", "w1\u{0}p1", "w1\np1"] {
             let mut variables = FULL;
             variables[1].1 = id;
-            assert_eq!(
-                detect(&variables),
-                Detection::Incomplete {
-                    missing: "HERDR_PANE_ID"
-                }
-            );
+            assert_eq!(detect(&variables), Detection::Incomplete { missing: "HERDR_PANE_ID" });
         }
     }
 

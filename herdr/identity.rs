@@ -66,9 +66,7 @@ const KNOWN_AGENTS: [&str; 44] = [
 /// ```
 pub fn is_known_agent(name: &str) -> bool {
     let name = name.trim();
-    KNOWN_AGENTS
-        .iter()
-        .any(|known| known.eq_ignore_ascii_case(name))
+    KNOWN_AGENTS.iter().any(|known| known.eq_ignore_ascii_case(name))
 }
 
 /// Why a [`Source`] or an [`AgentName`] is refused.
@@ -137,17 +135,8 @@ impl Source {
         let allowed = |character: char| {
             character.is_ascii_alphanumeric() || matches!(character, ':' | '.' | '_' | '-')
         };
-        check(
-            "source",
-            &text,
-            SOURCE_LIMIT,
-            allowed,
-            "only A-Z a-z 0-9 : . _ - are allowed",
-        )?;
-        if text
-            .get(..6)
-            .is_some_and(|start| start.eq_ignore_ascii_case("herdr:"))
-        {
+        check("source", &text, SOURCE_LIMIT, allowed, "only A-Z a-z 0-9 : . _ - are allowed")?;
+        if text.get(..6).is_some_and(|start| start.eq_ignore_ascii_case("herdr:")) {
             return Err(IdentityError::Reserved { source_name: text });
         }
         Ok(Self(text))
@@ -180,24 +169,13 @@ impl AgentName {
     pub fn new(text: impl Into<String>) -> Result<Self, IdentityError> {
         let text = text.into();
         let rule = "control characters, and white space at the ends, are not allowed";
-        check(
-            "agent name",
-            &text,
-            AGENT_LIMIT,
-            |character| !character.is_control(),
-            rule,
-        )?;
+        check("agent name", &text, AGENT_LIMIT, |character| !character.is_control(), rule)?;
         let last = text.chars().count();
         let ends = [(text.chars().next(), 1), (text.chars().last(), last)];
         for (character, place) in ends {
             if let Some(character) = character.filter(|character| character.is_whitespace()) {
                 let what = "agent name";
-                return Err(IdentityError::Character {
-                    what,
-                    character,
-                    place,
-                    allowed: rule,
-                });
+                return Err(IdentityError::Character { what, character, place, allowed: rule });
             }
         }
         if is_known_agent(&text) {
@@ -230,23 +208,12 @@ fn check(
     }
     let length = text.chars().count();
     if length > limit {
-        return Err(IdentityError::TooLong {
-            what,
-            length,
-            limit,
-        });
+        return Err(IdentityError::TooLong { what, length, limit });
     }
-    match text
-        .chars()
-        .enumerate()
-        .find(|(_, character)| !is_allowed(*character))
-    {
-        Some((index, character)) => Err(IdentityError::Character {
-            what,
-            character,
-            place: index + 1,
-            allowed,
-        }),
+    match text.chars().enumerate().find(|(_, character)| !is_allowed(*character)) {
+        Some((index, character)) => {
+            Err(IdentityError::Character { what, character, place: index + 1, allowed })
+        }
         None => Ok(()),
     }
 }
@@ -258,14 +225,7 @@ mod tests {
     #[test]
     fn sources_at_the_edge() {
         let longest = "s".repeat(80);
-        for good in [
-            "a",
-            "my-agent",
-            "A.b_c:d-9",
-            "herdr",
-            "herdrx:y",
-            longest.as_str(),
-        ] {
+        for good in ["a", "my-agent", "A.b_c:d-9", "herdr", "herdrx:y", longest.as_str()] {
             assert_eq!(Source::new(good).unwrap().as_str(), good);
         }
         for (bad, message) in [
@@ -286,10 +246,7 @@ mod tests {
                 "é",
                 "the source has the character 'é' at place 1: only A-Z a-z 0-9 : . _ - are allowed",
             ),
-            (
-                &"s".repeat(81),
-                "the source has 81 characters, and 80 is the limit",
-            ),
+            (&"s".repeat(81), "the source has 81 characters, and 80 is the limit"),
         ] {
             assert_eq!(Source::new(bad).unwrap_err().to_string(), message);
         }
@@ -298,27 +255,12 @@ mod tests {
     #[test]
     fn agent_names_at_the_edge() {
         let longest = "é".repeat(80);
-        for good in [
-            "my-agent",
-            "claude-presence",
-            "나의 agent",
-            "-x",
-            longest.as_str(),
-        ] {
+        for good in ["my-agent", "claude-presence", "나의 agent", "-x", longest.as_str()] {
             assert_eq!(AgentName::new(good).unwrap().as_str(), good);
         }
-        for bad in [
-            "",
-            " x",
-            "x ",
-            "a\nb",
-            "a\u{85}b",
-            "Claude",
-            "CODEX",
-            "muse",
-            "pi",
-            &"é".repeat(81),
-        ] {
+        for bad in
+            ["", " x", "x ", "a\nb", "a\u{85}b", "Claude", "CODEX", "muse", "pi", &"é".repeat(81)]
+        {
             assert!(AgentName::new(bad).is_err(), "{bad:?}");
         }
     }
@@ -327,10 +269,7 @@ mod tests {
     fn every_name_of_the_table_is_refused_in_any_case() {
         for known in KNOWN_AGENTS {
             let name = known.to_ascii_uppercase();
-            assert_eq!(
-                AgentName::new(name.clone()),
-                Err(IdentityError::KnownAgent { name })
-            );
+            assert_eq!(AgentName::new(name.clone()), Err(IdentityError::KnownAgent { name }));
         }
     }
 }

@@ -76,10 +76,7 @@ impl Plan {
         sequence: Sequence,
         session_of: Option<SessionOf>,
     ) -> Self {
-        let status = Status {
-            seq_mark: sequence.path().map(Into::into),
-            ..Status::default()
-        };
+        let status = Status { seq_mark: sequence.path().map(Into::into), ..Status::default() };
         Self {
             sequence,
             session_of,
@@ -121,9 +118,7 @@ impl Plan {
             return Step::Send(request);
         }
         if wanted.finish_by.is_some() {
-            return Step::End {
-                settled: self.is_settled(wanted),
-            };
+            return Step::End { settled: self.is_settled(wanted) };
         }
         if self.read_back.is_due(now) {
             return Step::Send(Request::ReadPane);
@@ -155,24 +150,15 @@ impl Plan {
         }
         // Nothing was ever reported, so there is nothing to take back either.
         let ends = wanted.released || wanted.finish_by.is_some();
-        Some(if ends {
-            Step::End { settled: true }
-        } else {
-            Step::Wait(None)
-        })
+        Some(if ends { Step::End { settled: true } } else { Step::Wait(None) })
     }
 
     /// Metadata outlives a release, so it is cleared first (H042). Then the release, alone.
     fn leave(&mut self) -> Request {
         if !self.in_force.metadata.is_empty() || self.in_force.metadata_unknown {
-            return Request::Metadata {
-                metadata: Metadata::default(),
-                seq: self.sequence.next(),
-            };
+            return Request::Metadata { metadata: Metadata::default(), seq: self.sequence.next() };
         }
-        Request::Release {
-            seq: self.sequence.next(),
-        }
+        Request::Release { seq: self.sequence.next() }
     }
 
     /// The next request that brings Herdr nearer to `wanted`. The state goes first: before it, Herdr
@@ -191,17 +177,11 @@ impl Plan {
             if session.is_some_and(|session| self.command.is_stale(session)) {
                 // Only a release takes a command back (H054): without it, the next restart would bring
                 // back the session before this one. The state follows at once.
-                return Some(Request::Release {
-                    seq: self.sequence.next(),
-                });
+                return Some(Request::Release { seq: self.sequence.next() });
             }
             if let Some((session, resume)) = session.zip(resume) {
                 let seq = self.sequence.next();
-                return Some(Request::Session {
-                    session_id: session.id.clone(),
-                    resume,
-                    seq,
-                });
+                return Some(Request::Session { session_id: session.id.clone(), resume, seq });
             }
             return self.towards_metadata(wanted, claim);
         }
@@ -230,19 +210,13 @@ impl Plan {
             metadata = metadata.state_label(State::Blocked, label);
         }
         let stands = *self.in_force.metadata == metadata && !self.in_force.metadata_unknown;
-        (!stands).then(|| Request::Metadata {
-            metadata,
-            seq: self.sequence.next(),
-        })
+        (!stands).then(|| Request::Metadata { metadata, seq: self.sequence.next() })
     }
 
     fn is_settled(&self, wanted: &Wanted) -> bool {
         wanted.claim == self.in_force.claim
             && !self.retry.is_pending()
-            && wanted
-                .session
-                .as_ref()
-                .is_none_or(|session| self.command.is_settled(session))
+            && wanted.session.as_ref().is_none_or(|session| self.command.is_settled(session))
     }
 
     /// Says everything again: Herdr may have lost it.
@@ -272,9 +246,9 @@ impl Plan {
             }
         }
         match request {
-            Request::Ping => self
-                .command
-                .pinged(outcome.ok().and_then(|reply| reply.answer.version)),
+            Request::Ping => {
+                self.command.pinged(outcome.ok().and_then(|reply| reply.answer.version))
+            }
             Request::ReadProcess => self.process_read(outcome),
             Request::ReadPane => self.pane_read(outcome, now),
             _ => match outcome {
@@ -291,10 +265,7 @@ impl Plan {
         }
         match request {
             Request::Report { state, message, .. } => {
-                let claim = Claim {
-                    state: *state,
-                    message: message.clone(),
-                };
+                let claim = Claim { state: *state, message: message.clone() };
                 self.in_force.claim = Some(claim);
                 self.status.reported = Some(*state);
                 self.read_back.claimed(reply.over, now);
@@ -356,17 +327,12 @@ impl Plan {
         let Some(session_of) = self.session_of else {
             return;
         };
-        let shell_pid = outcome
-            .ok()
-            .and_then(|reply| reply.answer.process?.shell_pid);
+        let shell_pid = outcome.ok().and_then(|reply| reply.answer.process?.shell_pid);
         let sessions = shell_pid.and_then(|pid| Some((pid, session_of(Some(pid))?)));
         self.ownership = match (sessions, session_of(None)) {
             (Some((_, shell)), Some(own)) if shell == own => Ownership::Ours,
             (Some((shell_pid, _)), Some(_)) => {
-                tracing::info!(
-                    shell_pid,
-                    "not in the pane that Herdr's variables name: silent"
-                );
+                tracing::info!(shell_pid, "not in the pane that Herdr's variables name: silent");
                 Ownership::Foreign { shell_pid }
             }
             _ => Ownership::Unknown,
@@ -392,10 +358,7 @@ impl Plan {
         Status {
             version: self.command.version().map(str::to_owned),
             takes_resume_commands: self.command.is_supported(),
-            resume_in_force: wanted
-                .session
-                .as_ref()
-                .is_some_and(|s| self.command.is_in_force(s)),
+            resume_in_force: wanted.session.as_ref().is_some_and(|s| self.command.is_in_force(s)),
             settled: self.stage == Stage::Released || self.is_settled(wanted),
             read_back: self.read_back.last().clone(),
             ownership: self.ownership,

@@ -69,11 +69,7 @@ pub(super) enum Request {
         seq: Seq,
     },
     /// The session and its resume command, the state left as it is.
-    Session {
-        session_id: Arc<str>,
-        resume: Arc<ResumeCommand>,
-        seq: Seq,
-    },
+    Session { session_id: Arc<str>, resume: Arc<ResumeCommand>, seq: Seq },
     /// All the fields that people read; those that are not set are cleared.
     Metadata { metadata: Metadata, seq: Seq },
     /// The agent is gone.
@@ -128,13 +124,7 @@ impl Request {
         set("source", json!(claimant.source.as_str()));
         match self {
             Self::Ping | Self::ReadPane | Self::ReadProcess => {}
-            Self::Report {
-                state,
-                message,
-                session_id,
-                resume,
-                seq,
-            } => {
+            Self::Report { state, message, session_id, resume, seq } => {
                 set("agent", json!(claimant.agent.as_str()));
                 set("state", json!(state.as_str()));
                 set("seq", json!(seq));
@@ -148,11 +138,7 @@ impl Request {
                     set("resume_argv", json!(resume.words()));
                 }
             }
-            Self::Session {
-                session_id,
-                resume,
-                seq,
-            } => {
+            Self::Session { session_id, resume, seq } => {
                 set("agent", json!(claimant.agent.as_str()));
                 set("seq", json!(seq));
                 set("agent_session_id", json!(&**session_id));
@@ -198,13 +184,7 @@ impl Request {
             // The CLI pings by itself, and its answer does not tell the server's version.
             Self::Ping | Self::ReadProcess => return None,
             Self::ReadPane => words.word("get").word(pane),
-            Self::Report {
-                state,
-                message,
-                session_id,
-                resume,
-                seq,
-            } => {
+            Self::Report { state, message, session_id, resume, seq } => {
                 words.word("report-agent").word(pane);
                 words.option("--source", source).option("--agent", agent);
                 words.option("--state", state.as_str());
@@ -219,23 +199,14 @@ impl Request {
                 }
                 words.command(resume.as_deref())
             }
-            Self::Session {
-                session_id,
-                resume,
-                seq,
-            } => {
+            Self::Session { session_id, resume, seq } => {
                 words.word("report-agent-session").word(pane);
                 words.option("--source", source).option("--agent", agent);
                 words.option("--agent-session-id", session_id);
-                words
-                    .option("--seq", &seq.to_string())
-                    .command(Some(resume))
+                words.option("--seq", &seq.to_string()).command(Some(resume))
             }
             Self::Metadata { metadata, seq } => {
-                words
-                    .word("report-metadata")
-                    .word(pane)
-                    .option("--source", source);
+                words.word("report-metadata").word(pane).option("--source", source);
                 match &metadata.title {
                     Some(title) => words.option("--title", title),
                     None => words.word("--clear-title"),
@@ -339,21 +310,10 @@ struct ErrorBody {
 pub(super) fn read_answer(text: &[u8]) -> Option<Result<Answer, Refusal>> {
     let envelope: Envelope = serde_json::from_slice(text).ok()?;
     if let Some(error) = envelope.error {
-        return Some(Err(Refusal {
-            code: error.code,
-            message: error.message,
-        }));
+        return Some(Err(Refusal { code: error.code, message: error.message }));
     }
-    let Outcome {
-        version,
-        pane,
-        process_info,
-    } = envelope.result?;
-    Some(Ok(Answer {
-        version,
-        pane,
-        process: process_info,
-    }))
+    let Outcome { version, pane, process_info } = envelope.result?;
+    Some(Ok(Answer { version, pane, process: process_info }))
 }
 
 /// Whether a server of this version takes resume commands: 0.9.2 and later, a suffix such as
@@ -394,10 +354,7 @@ mod tests {
     #[test]
     fn a_line_is_whole_and_ends_in_one_newline() {
         let line = full_report().to_line(&claimant());
-        assert_eq!(
-            line.iter().position(|byte| *byte == b'\n'),
-            Some(line.len() - 1)
-        );
+        assert_eq!(line.iter().position(|byte| *byte == b'\n'), Some(line.len() - 1));
         let value: Value = serde_json::from_slice(&line).unwrap();
         let expected = json!({"id": "agent-presence", "method": "pane.report_agent", "params": {
             "pane_id": "w1:p1", "source": "src", "agent": "my agent", "state": "blocked",
@@ -433,11 +390,7 @@ mod tests {
             "",
         ];
         assert_eq!(words, expected);
-        let session = Request::Session {
-            session_id: "s1".into(),
-            resume: resume(),
-            seq: 8,
-        };
+        let session = Request::Session { session_id: "s1".into(), resume: resume(), seq: 8 };
         let expected = [
             "pane",
             "report-agent-session",
@@ -511,10 +464,7 @@ mod tests {
         assert_eq!(set.to_words(&claimant()).unwrap(), expected);
         let value: Value = serde_json::from_slice(&set.to_line(&claimant())).unwrap();
         assert_eq!(value["params"]["state_labels"], json!({"blocked": "L=1"}));
-        let clear = Request::Metadata {
-            metadata: Metadata::new(),
-            seq: 2,
-        };
+        let clear = Request::Metadata { metadata: Metadata::new(), seq: 2 };
         let expected = [
             "pane",
             "report-metadata",
@@ -531,11 +481,7 @@ mod tests {
         let value: Value = serde_json::from_slice(&clear.to_line(&claimant())).unwrap();
         let params = &value["params"];
         assert_eq!(
-            (
-                &params["clear_title"],
-                &params["clear_display_agent"],
-                &params["clear_state_labels"]
-            ),
+            (&params["clear_title"], &params["clear_display_agent"], &params["clear_state_labels"]),
             (&json!(true), &json!(true), &json!(true))
         );
     }
@@ -543,35 +489,15 @@ mod tests {
     #[test]
     fn answers_of_every_kind() {
         let pong = br#"{"id":"x","result":{"type":"pong","version":"0.8.2","protocol":20}}"#;
-        assert_eq!(
-            read_answer(pong).unwrap().unwrap().version.as_deref(),
-            Some("0.8.2")
-        );
+        assert_eq!(read_answer(pong).unwrap().unwrap().version.as_deref(), Some("0.8.2"));
         let refused = br#"{"id":"","error":{"code":"pane_not_found","message":"no"}}"#;
-        assert_eq!(
-            read_answer(refused).unwrap().unwrap_err().code,
-            "pane_not_found"
-        );
+        assert_eq!(read_answer(refused).unwrap().unwrap_err().code, "pane_not_found");
         let bare = br#"{"error":{"code":"invalid_resume_argv"}}"#;
-        assert_eq!(
-            read_answer(bare).unwrap().unwrap_err().code,
-            "invalid_resume_argv"
-        );
+        assert_eq!(read_answer(bare).unwrap().unwrap_err().code, "invalid_resume_argv");
         let pane = br#"{"result":{"pane":{"pane_id":"w1:p1","agent":null,"agent_status":"done"}}}"#;
         let pane = read_answer(pane).unwrap().unwrap().pane.unwrap();
-        assert_eq!(
-            (pane.agent, pane.agent_status.as_deref()),
-            (None, Some("done"))
-        );
-        for broken in [
-            "",
-            "{",
-            "ok",
-            "[]",
-            "{\"id\":\"1\"}",
-            "{\"result\":3}",
-            "{\"error\":{}}",
-        ] {
+        assert_eq!((pane.agent, pane.agent_status.as_deref()), (None, Some("done")));
+        for broken in ["", "{", "ok", "[]", "{\"id\":\"1\"}", "{\"result\":3}", "{\"error\":{}}"] {
             assert!(read_answer(broken.as_bytes()).is_none(), "{broken:?}");
         }
     }

@@ -52,11 +52,7 @@ pub struct ReporterOptions {
 
 impl Default for ReporterOptions {
     fn default() -> Self {
-        Self {
-            clock: Arc::new(SystemClock),
-            state_folder: None,
-            check_pane_ownership: true,
-        }
+        Self { clock: Arc::new(SystemClock), state_folder: None, check_pane_ownership: true }
     }
 }
 
@@ -120,9 +116,7 @@ impl Reporter {
         agent: AgentName,
         options: ReporterOptions,
     ) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let (reporter, driver) = Self::with_driver(environment, source, agent, options);
         thread::Builder::new()
             .name("herdr-reporter".to_owned())
@@ -148,15 +142,9 @@ impl Reporter {
             ),
             None => Sequence::in_memory(options.clock),
         };
-        let whose = options
-            .check_pane_ownership
-            .then_some(session_of as SessionOf);
+        let whose = options.check_pane_ownership.then_some(session_of as SessionOf);
         let plan = Plan::new(&agent, sequence, whose);
-        let claimant = Claimant {
-            pane_id: environment.pane_id().to_owned(),
-            source,
-            agent,
-        };
+        let claimant = Claimant { pane_id: environment.pane_id().to_owned(), source, agent };
         Self::drive(plan, Ways::new(environment, claimant))
     }
 
@@ -165,21 +153,9 @@ impl Reporter {
         plan: Plan,
         transport: impl Transport + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let shared = Arc::new(Shared {
-            slots: Slots::default(),
-            status: Mutex::default(),
-        });
-        let driver = Driver {
-            shared: shared.clone(),
-            plan,
-            transport,
-        };
-        (
-            Self {
-                handle: Arc::new(Handle(shared)),
-            },
-            driver.run(),
-        )
+        let shared = Arc::new(Shared { slots: Slots::default(), status: Mutex::default() });
+        let driver = Driver { shared: shared.clone(), plan, transport };
+        (Self { handle: Arc::new(Handle(shared)) }, driver.run())
     }
 
     /// What the agent is doing now. `message` says what a blocked state is about: Herdr shows it in the
@@ -194,10 +170,7 @@ impl Reporter {
             let message = message
                 .map(|message| one_line(message, MESSAGE_LIMIT))
                 .filter(|message| !message.is_empty());
-            wanted.claim = Some(Claim {
-                state,
-                message: message.map(Arc::from),
-            });
+            wanted.claim = Some(Claim { state, message: message.map(Arc::from) });
             true
         });
     }
@@ -211,10 +184,7 @@ impl Reporter {
             tracing::warn!("a session without an id is not reported to Herdr");
             return;
         }
-        let session = Session {
-            id: id.into(),
-            resume: resume.map(Arc::new),
-        };
+        let session = Session { id: id.into(), resume: resume.map(Arc::new) };
         self.slots().put(|wanted| {
             let changed = wanted.session.as_ref() != Some(&session);
             wanted.session = Some(session);
@@ -310,8 +280,7 @@ impl<T: Transport> Driver<T> {
                 Step::Send(request) => {
                     let exchange = self.transport.exchange(&request);
                     let outcome = unless_overtaken(slots, &wanted, exchange).await;
-                    self.plan
-                        .sent(&request, outcome, wanted.generation, Instant::now());
+                    self.plan.sent(&request, outcome, wanted.generation, Instant::now());
                 }
                 Step::Wait(until) => {
                     tokio::select! {

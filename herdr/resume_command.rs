@@ -149,8 +149,7 @@ fn check(words: &[String]) -> Result<(), ResumeCommandError> {
         return Err(ResumeCommandError::TooManyBytes { bytes });
     }
     let is_name = |name: &str| {
-        name.chars()
-            .all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
+        name.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '.' | '-'))
     };
     if first.is_empty() || first.starts_with('-') || !is_name(first) {
         return Err(ResumeCommandError::NotAName);
@@ -168,10 +167,7 @@ fn check(words: &[String]) -> Result<(), ResumeCommandError> {
 fn check_word(word: &str, place: usize) -> Result<(), ResumeCommandError> {
     // `char::is_control` is exactly C0, DEL and C1.
     if let Some(control) = word.chars().find(|character| character.is_control()) {
-        return Err(ResumeCommandError::ControlCharacter {
-            place,
-            code: control.into(),
-        });
+        return Err(ResumeCommandError::ControlCharacter { place, code: control.into() });
     }
     if word.contains('\'') {
         return Err(ResumeCommandError::Apostrophe { place });
@@ -210,16 +206,7 @@ mod tests {
         for good in [
             vec!["my-agent"],
             vec!["a.b_c-9", "", ""],
-            vec![
-                "agent",
-                "한국어 🙂",
-                "$HOME",
-                r"C:\x",
-                "say \"hi\"",
-                "it\u{2019}s",
-                "a=b",
-                "--",
-            ],
+            vec!["agent", "한국어 🙂", "$HOME", r"C:\x", "say \"hi\"", "it\u{2019}s", "a=b", "--"],
         ] {
             assert_eq!(ResumeCommand::new(good.clone()).unwrap().words(), good);
         }
@@ -244,57 +231,26 @@ mod tests {
             (case(&["/bin/a"]), Rule::NotAName),
             (case(&["a b"]), Rule::NotAName),
             (case(&["é"]), Rule::NotAName),
-            (
-                case(&["a", "\u{7}"]),
-                Rule::ControlCharacter { place: 2, code: 7 },
-            ),
-            (
-                case(&["a", "b", "x\u{7f}"]),
-                Rule::ControlCharacter {
-                    place: 3,
-                    code: 0x7f,
-                },
-            ),
-            (
-                case(&["a", "x\u{85}"]),
-                Rule::ControlCharacter {
-                    place: 2,
-                    code: 0x85,
-                },
-            ),
-            (
-                case(&["a", "x\u{9f}"]),
-                Rule::ControlCharacter {
-                    place: 2,
-                    code: 0x9f,
-                },
-            ),
+            (case(&["a", "\u{7}"]), Rule::ControlCharacter { place: 2, code: 7 }),
+            (case(&["a", "b", "x\u{7f}"]), Rule::ControlCharacter { place: 3, code: 0x7f }),
+            (case(&["a", "x\u{85}"]), Rule::ControlCharacter { place: 2, code: 0x85 }),
+            (case(&["a", "x\u{9f}"]), Rule::ControlCharacter { place: 2, code: 0x9f }),
             (case(&["a", "it's"]), Rule::Apostrophe { place: 2 }),
             (case(&["a", "=x"]), Rule::LeadingEquals { place: 2 }),
             (case(&["a", r"x\\y"]), Rule::Backslash { place: 2 }),
             (case(&["a", r"x\"]), Rule::Backslash { place: 2 }),
         ];
         for (command, rule) in table {
-            assert_eq!(
-                ResumeCommand::new(command.clone()),
-                Err(rule),
-                "{command:?}"
-            );
+            assert_eq!(ResumeCommand::new(command.clone()), Err(rule), "{command:?}");
             assert_eq!(ResumeCommand::lenient(command), None);
         }
-        assert!(
-            ResumeCommand::new(["a", "\u{a0}"]).is_ok(),
-            "the character after C1"
-        );
+        assert!(ResumeCommand::new(["a", "\u{a0}"]).is_ok(), "the character after C1");
     }
 
     #[test]
     fn messages_name_the_place_and_never_the_text() {
         let error = ResumeCommand::new(["a", "s3cret'"]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "word 2 of the resume command has an apostrophe"
-        );
+        assert_eq!(error.to_string(), "word 2 of the resume command has an apostrophe");
     }
 
     #[test]
@@ -307,18 +263,8 @@ mod tests {
 
     #[test]
     fn the_program_is_looked_for_on_the_path() {
-        assert!(
-            ResumeCommand::new(["sh"])
-                .unwrap()
-                .program_on_path()
-                .is_some()
-        );
-        assert_eq!(
-            ResumeCommand::new(["no-such-program-9"])
-                .unwrap()
-                .program_on_path(),
-            None
-        );
+        assert!(ResumeCommand::new(["sh"]).unwrap().program_on_path().is_some());
+        assert_eq!(ResumeCommand::new(["no-such-program-9"]).unwrap().program_on_path(), None);
     }
 
     proptest! {

@@ -37,11 +37,7 @@ const LOCK_PAUSE: Duration = Duration::from_micros(250);
 /// `$XDG_STATE_HOME/agent-presence`, else `~/.local/state/agent-presence`: the folder for
 /// [`ReporterOptions::state_folder`](super::ReporterOptions::state_folder).
 pub fn default_state_folder() -> Option<PathBuf> {
-    let absolute = |name| {
-        env::var_os(name)
-            .map(PathBuf::from)
-            .filter(|path| path.is_absolute())
-    };
+    let absolute = |name| env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|state| state.join("agent-presence"))
@@ -58,11 +54,7 @@ pub(super) struct Sequence {
 impl Sequence {
     /// Numbers that only this process knows of.
     pub(super) fn in_memory(clock: Arc<dyn Clock>) -> Self {
-        Self {
-            clock,
-            last: 0,
-            mark: None,
-        }
+        Self { clock, last: 0, mark: None }
     }
 
     /// Numbers whose last one is kept in `folder`, for all processes of the source in this pane of this
@@ -77,11 +69,7 @@ impl Sequence {
         let mark = Mark::open(folder, socket_path, pane_id, source)
             .inspect_err(|error| tracing::warn!(%error, "Herdr's sequence is kept in memory only"))
             .ok();
-        Self {
-            clock,
-            last: 0,
-            mark,
-        }
+        Self { clock, last: 0, mark }
     }
 
     /// The next number: the time, or one more than the last one when the clock is behind it.
@@ -92,11 +80,7 @@ impl Sequence {
     /// A number far above all that were ever sent: for when Herdr seems to have heard a higher one from
     /// somebody who counts in another way.
     pub(super) fn jump(&mut self) -> Seq {
-        let target = if self.last < FIRST_JUMP {
-            FIRST_JUMP
-        } else {
-            SECOND_JUMP
-        };
+        let target = if self.last < FIRST_JUMP { FIRST_JUMP } else { SECOND_JUMP };
         self.above(target)
     }
 
@@ -142,28 +126,19 @@ impl Mark {
         let folder = folder.join("seq");
         kept_file::private_folder(&folder)?;
         let mut hash = Sha256::new();
-        for part in [
-            socket_path.as_os_str().as_encoded_bytes(),
-            pane_id.as_bytes(),
-            source.as_bytes(),
-        ] {
+        for part in
+            [socket_path.as_os_str().as_encoded_bytes(), pane_id.as_bytes(), source.as_bytes()]
+        {
             hash.update(part);
             hash.update([0]);
         }
-        let name = hash
-            .finalize()
-            .iter()
-            .take(16)
-            .fold(String::new(), |mut name, byte| {
-                use std::fmt::Write as _;
-                let _ = write!(name, "{byte:02x}");
-                name
-            });
+        let name = hash.finalize().iter().take(16).fold(String::new(), |mut name, byte| {
+            use std::fmt::Write as _;
+            let _ = write!(name, "{byte:02x}");
+            name
+        });
         let path = folder.join(name);
-        Ok(Self {
-            file: kept_file::open_private(&path)?,
-            path,
-        })
+        Ok(Self { file: kept_file::open_private(&path)?, path })
     }
 
     /// Replaces the last number by what `choose` makes of it.
@@ -234,13 +209,7 @@ mod tests {
     const HOUR: u64 = 3_600_000_000;
 
     fn kept(folder: &Path, clock: &Arc<HandClock>) -> Sequence {
-        Sequence::kept_in(
-            folder,
-            Path::new("/run/herdr.sock"),
-            "w1:p1",
-            "src",
-            clock.clone(),
-        )
+        Sequence::kept_in(folder, Path::new("/run/herdr.sock"), "w1:p1", "src", clock.clone())
     }
 
     #[test]
@@ -311,14 +280,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let clock = HandClock::at(NOW);
         let open = |socket: &str, pane: &str, source: &str| {
-            Sequence::kept_in(
-                folder.path(),
-                Path::new(socket),
-                pane,
-                source,
-                clock.clone(),
-            )
-            .next()
+            Sequence::kept_in(folder.path(), Path::new(socket), pane, source, clock.clone()).next()
         };
         for (socket, pane, source) in [
             ("/s", "p", "x"),
@@ -336,14 +298,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let clock = HandClock::at(NOW);
         let path = kept(folder.path(), &clock).path().unwrap().to_owned();
-        for broken in [
-            "",
-            "x",
-            "18446744073709551615",
-            "-1",
-            "\u{0}\u{0}",
-            "99999999999999999999999",
-        ] {
+        for broken in
+            ["", "x", "18446744073709551615", "-1", "\u{0}\u{0}", "99999999999999999999999"]
+        {
             std::fs::write(&path, broken).unwrap();
             assert_eq!(kept(folder.path(), &clock).next(), NOW, "{broken:?}");
         }
@@ -379,9 +336,6 @@ mod tests {
         assert!(second > 1_796_000_000_000_000_000, "over nanoseconds");
         assert_eq!(sequence.jump(), second + 1);
         sequence.last = u64::MAX - 1;
-        assert!(
-            sequence.next() < u64::MAX,
-            "never the number that ends a source"
-        );
+        assert!(sequence.next() < u64::MAX, "never the number that ends a source");
     }
 }

@@ -89,10 +89,7 @@ impl Slots {
 
     /// The newest values.
     pub(super) fn wanted(&self) -> Wanted {
-        Wanted {
-            finish_by: *self.deadline.borrow(),
-            ..lock(&self.wanted).clone()
-        }
+        Wanted { finish_by: *self.deadline.borrow(), ..lock(&self.wanted).clone() }
     }
 
     /// When the driver has to be done, once that is set.
@@ -129,11 +126,7 @@ impl Slots {
             if left.is_zero() {
                 break;
             }
-            end = self
-                .ended
-                .wait_timeout(end, left)
-                .unwrap_or_else(PoisonError::into_inner)
-                .0;
+            end = self.ended.wait_timeout(end, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         *end
     }

@@ -91,8 +91,7 @@ fn a_command_that_is_not_there_exits_with_127_and_one_that_is_no_program_with_12
     fs::write(&no_program, "words").unwrap();
     let no_program = no_program.to_str().unwrap();
     for (command, code) in [("no-such-agent", 127), ("/no/such/agent", 127), (no_program, 126)] {
-        let output =
-            agent_presence(folder.path()).args(["wrap", "--", command]).output().unwrap();
+        let output = agent_presence(folder.path()).args(["wrap", "--", command]).output().unwrap();
         assert_complains(&output, code, "agent-presence: ");
         assert!(String::from_utf8_lossy(&output.stderr).contains(command));
     }

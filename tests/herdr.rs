@@ -40,13 +40,7 @@ fn start(environment: Environment) -> Reporter {
 
 fn start_with(environment: Environment, options: ReporterOptions) -> Reporter {
     let source = Source::new("my-agent").unwrap();
-    Reporter::start(
-        environment,
-        source,
-        AgentName::new("my-agent").unwrap(),
-        options,
-    )
-    .unwrap()
+    Reporter::start(environment, source, AgentName::new("my-agent").unwrap(), options).unwrap()
 }
 
 fn resume() -> ResumeCommand {
@@ -96,24 +90,13 @@ fn the_whole_life_of_a_session() {
         reporter.report(State::Idle, None);
         herdr.wait_for_state("idle");
         reporter.release();
-        assert!(
-            reporter.finish(PATIENCE),
-            "{way:?}: {:?}",
-            reporter.status()
-        );
+        assert!(reporter.finish(PATIENCE), "{way:?}: {:?}", reporter.status());
         let pane = herdr.pane("w1:p1");
         assert_eq!((pane.holder, pane.resume), (None, None), "{way:?}");
-        assert_eq!(
-            pane.metadata["my-agent"],
-            serde_json::json!({}),
-            "cleared before the release"
-        );
+        assert_eq!(pane.metadata["my-agent"], serde_json::json!({}), "cleared before the release");
         assert_eq!(reports(&herdr).last().unwrap(), "pane.release_agent");
         let seqs: Vec<_> = herdr.requests().iter().filter_map(Request::seq).collect();
-        assert!(
-            seqs.is_sorted_by(|before, after| before < after),
-            "{way:?}: {seqs:?}"
-        );
+        assert!(seqs.is_sorted_by(|before, after| before < after), "{way:?}: {seqs:?}");
         let expected = match way {
             Way::Socket => TransportKind::Socket,
             Way::Cli => TransportKind::Cli,
@@ -152,12 +135,7 @@ fn an_old_server_is_known_by_its_ping() {
     reporter.report(State::Working, None);
     herdr.wait_for_state("working");
     assert!(reporter.finish(PATIENCE));
-    assert!(
-        herdr
-            .requests()
-            .iter()
-            .all(|request| request.resume().is_none())
-    );
+    assert!(herdr.requests().iter().all(|request| request.resume().is_none()));
     assert_eq!(reporter.status().version.as_deref(), Some("0.8.2"));
 }
 
@@ -214,11 +192,7 @@ fn a_failed_state_comes_without_anybody_doing_anything() {
             reporter.report(State::Working, None);
             let deadline = Instant::now() + PATIENCE;
             while !reporter.status().settled {
-                assert!(
-                    Instant::now() < deadline,
-                    "{way:?} {behaviour:?} {:?}",
-                    reporter.status()
-                );
+                assert!(Instant::now() < deadline, "{way:?} {behaviour:?} {:?}", reporter.status());
                 std::thread::yield_now();
             }
             assert_eq!(herdr.requests_of("pane.report_agent").len(), 3);
@@ -233,11 +207,7 @@ fn metadata_is_one_call_and_cleaned() {
         let herdr = FakeHerdr::start(Behaviour::Answers);
         let reporter = start(environment(&herdr, way, ""));
         reporter.report(State::Idle, None);
-        reporter.metadata(
-            Metadata::new()
-                .title("Fix\nthe build")
-                .display_agent("My Agent"),
-        );
+        reporter.metadata(Metadata::new().title("Fix\nthe build").display_agent("My Agent"));
         assert!(reporter.finish(PATIENCE));
         let expected = serde_json::json!({"title": "Fix the build", "display_agent": "My Agent"});
         assert_eq!(herdr.pane("w1:p1").metadata["my-agent"], expected);
@@ -250,8 +220,7 @@ fn a_source_that_somebody_muted_is_heard_again() {
     let herdr = FakeHerdr::start(Behaviour::Answers);
     herdr.change(|model| {
         let pane = model.panes.get_mut("w1:p1").unwrap();
-        pane.seqs
-            .insert("my-agent".to_owned(), 9_000_000_000_000_000);
+        pane.seqs.insert("my-agent".to_owned(), 9_000_000_000_000_000);
     });
     let reporter = start(environment(&herdr, Way::Socket, ""));
     reporter.session("s1", Some(resume()));

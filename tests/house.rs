@@ -23,9 +23,18 @@ fn sources(folder: &str) -> Vec<(PathBuf, String)> {
     found
 }
 
-/// The lines of code: no comments, since documentation may name anything.
+/// The lines of code: no comments, since documentation may name anything, and no tests.
 fn code(text: &str) -> impl Iterator<Item = &str> {
-    text.lines().map(str::trim).filter(|line| !line.starts_with("//"))
+    text.lines()
+        .take_while(|line| !line.starts_with("#[cfg(test)]"))
+        .map(str::trim)
+        .filter(|line| !line.starts_with("//"))
+}
+
+/// Whether `word` is in `line`, and not as the end of a longer one.
+fn holds(line: &str, word: &str) -> bool {
+    let begins_here = |before: &str| !before.ends_with(|c: char| c.is_alphanumeric() || c == '_');
+    line.match_indices(word).any(|(place, _)| begins_here(&line[..place]))
 }
 
 /// The files of `folder` in which a line of code holds one of `words`, unless the path begins with
@@ -37,7 +46,7 @@ fn users_of(folder: &str, words: &[&str], but_in: &[&str]) -> Vec<String> {
             continue;
         }
         for line in code(&text) {
-            if words.iter().any(|word| line.contains(word)) {
+            if words.iter().any(|word| holds(line, word)) {
                 users.push(format!("{}: {line}", path.display()));
             }
         }

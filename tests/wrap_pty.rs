@@ -28,14 +28,9 @@ fn output_and_exit_code_pass() {
 
 #[test]
 fn death_by_signal_passes_as_that_signal() {
-    for (name, number) in [
-        ("KILL", 9),
-        ("TERM", 15),
-        ("HUP", 1),
-        ("INT", 2),
-        ("QUIT", 3),
-        ("SEGV", 11),
-    ] {
+    for (name, number) in
+        [("KILL", 9), ("TERM", 15), ("HUP", 1), ("INT", 2), ("QUIT", 3), ("SEGV", 11)]
+    {
         let mut terminal = Terminal::start(&mut shell(&format!("kill -{name} $$")));
         let before = terminal.modes();
         let status = terminal.wait();
@@ -47,27 +42,16 @@ fn death_by_signal_passes_as_that_signal() {
 
 #[test]
 fn without_a_terminal_there_is_no_pty() {
-    let output = shell("cat; test -t 1; echo $?")
-        .stdin(Stdio::piped())
-        .output()
-        .expect("it runs");
+    let output = shell("cat; test -t 1; echo $?").stdin(Stdio::piped()).output().expect("it runs");
     assert_eq!(output.stdout, b"1\n");
-    let status = probe()
-        .arg("true")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .status();
-    assert!(
-        status.expect("it runs").success(),
-        "an open pipe is not waited for"
-    );
+    let status = probe().arg("true").stdin(Stdio::piped()).stdout(Stdio::null()).status();
+    assert!(status.expect("it runs").success(), "an open pipe is not waited for");
 }
 
 #[test]
 fn keys_reach_the_program_and_its_own_terminal_edits_them() {
-    let mut terminal = Terminal::start(&mut shell(
-        "read line; echo \"got <$line>\"; cat; echo over",
-    ));
+    let mut terminal =
+        Terminal::start(&mut shell("read line; echo \"got <$line>\"; cat; echo over"));
     terminal.wait_for_modes("raw", Modes::is_raw);
     terminal.type_bytes("a line\r");
     terminal.wait_for("got <a line>");

@@ -24,42 +24,14 @@ const STOP_PATIENCE: Duration = Duration::from_secs(2);
 /// What the phone asks for.
 #[derive(Clone, Debug)]
 pub(crate) enum Action {
-    Send {
-        pane: String,
-        text: String,
-        turn_id: Option<String>,
-        steer: bool,
-    },
-    Stop {
-        pane: String,
-        turn_id: Option<String>,
-    },
-    Tap {
-        pane: String,
-        action: String,
-        item_id: Option<String>,
-    },
-    Answer {
-        pane: String,
-        ask: String,
-        answer: Map<String, Value>,
-        hash: Option<String>,
-    },
-    Rename {
-        target: Target,
-        title: String,
-    },
-    Close {
-        target: Target,
-    },
-    Reopen {
-        session_id: String,
-    },
-    Start {
-        starter: String,
-        workspace: Option<String>,
-        text: Option<String>,
-    },
+    Send { pane: String, text: String, turn_id: Option<String>, steer: bool },
+    Stop { pane: String, turn_id: Option<String> },
+    Tap { pane: String, action: String, item_id: Option<String> },
+    Answer { pane: String, ask: String, answer: Map<String, Value>, hash: Option<String> },
+    Rename { target: Target, title: String },
+    Close { target: Target },
+    Reopen { session_id: String },
+    Start { starter: String, workspace: Option<String>, text: Option<String> },
 }
 
 impl Action {
@@ -83,13 +55,8 @@ impl Action {
             | Self::Stop { pane, .. }
             | Self::Tap { pane, .. }
             | Self::Answer { pane, .. }
-            | Self::Rename {
-                target: Target::Pane(pane),
-                ..
-            }
-            | Self::Close {
-                target: Target::Pane(pane),
-            } => Some(pane),
+            | Self::Rename { target: Target::Pane(pane), .. }
+            | Self::Close { target: Target::Pane(pane) } => Some(pane),
             _ => None,
         }
     }
@@ -106,21 +73,10 @@ impl Core {
     ) -> Result<Written, Refusal> {
         self.check_cap(&action)?;
         let _turn = self.lock_pane(&action).await;
-        let mut written = Written {
-            ok: true,
-            request_id: request_id.to_owned(),
-            ..Written::default()
-        };
-        if let Action::Answer {
-            pane,
-            ask,
-            answer,
-            hash,
-        } = action
-        {
-            return self
-                .answer(&pane, &ask, &answer, hash.as_deref(), caller, written, keep)
-                .await;
+        let mut written =
+            Written { ok: true, request_id: request_id.to_owned(), ..Written::default() };
+        if let Action::Answer { pane, ask, answer, hash } = action {
+            return self.answer(&pane, &ask, &answer, hash.as_deref(), caller, written, keep).await;
         }
         let call = self.prepare(action, request_id, &mut written)?;
         // If the process ends while the action runs, it must not run again.
@@ -155,28 +111,19 @@ impl Core {
             Action::Reopen { .. } => (caps.reopen, "reopens"),
             Action::Start { .. } => (caps.starters, "starts"),
         };
-        if is_on {
-            Ok(())
-        } else {
-            Err(Refusal::not_supported(what))
-        }
+        if is_on { Ok(()) } else { Err(Refusal::not_supported(what)) }
     }
 
     async fn lock_pane(&self, action: &Action) -> Option<OwnedMutexGuard<()>> {
         let pane = action.pane()?;
         let lock = self.edit(|edit| edit.pane(pane).map(|pane| pane.lock.clone()))?;
         if matches!(action, Action::Stop { .. }) {
-            return tokio::time::timeout(STOP_PATIENCE, lock.lock_owned())
-                .await
-                .ok();
+            return tokio::time::timeout(STOP_PATIENCE, lock.lock_owned()).await.ok();
         }
         Some(lock.lock_owned().await)
     }
 
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "the parts of one request, used once"
-    )]
+    #[expect(clippy::too_many_arguments, reason = "the parts of one request, used once")]
     async fn answer(
         &self,
         pane: &str,
@@ -213,11 +160,7 @@ impl Core {
             edit.expire(pane_id, ask_id);
             let pane = edit.pane(pane_id).ok_or_else(Refusal::unknown_pane)?;
             let Some(ask) = pane.ask(ask_id) else {
-                let decided = pane
-                    .decided
-                    .iter()
-                    .rev()
-                    .find(|decided| decided.id == ask_id);
+                let decided = pane.decided.iter().rev().find(|decided| decided.id == ask_id);
                 return Err(decided.map_or_else(Refusal::unknown_ask, |decided| {
                     Refusal::ask_closed(decided.by, &decided.at)
                 }));
@@ -252,12 +195,7 @@ impl Core {
     ) -> Result<Call, Refusal> {
         let request_id = request_id.to_owned();
         match action {
-            Action::Send {
-                pane,
-                text,
-                turn_id,
-                steer,
-            } => {
+            Action::Send { pane, text, turn_id, steer } => {
                 let found = self.find(&pane)?;
                 if let (false, Some(ask)) = (steer, &found.oldest_ask) {
                     return Err(Refusal::ask_open(ask));
@@ -267,13 +205,7 @@ impl Core {
                 written.queued = Some(queued);
                 written.turn_id.clone_from(&found.turn_id);
                 let (pane, turn_id) = (found.pane, found.turn_id);
-                let request = SendRequest {
-                    pane,
-                    request_id,
-                    text,
-                    turn_id,
-                    queued,
-                };
+                let request = SendRequest { pane, request_id, text, turn_id, queued };
                 Ok(if steer {
                     Call::Steer(request, found.handlers)
                 } else {
@@ -283,28 +215,15 @@ impl Core {
             Action::Stop { pane, turn_id } => {
                 let found = self.find(&pane)?;
                 found.check_turn(turn_id.as_deref())?;
-                let request = StopRequest {
-                    pane: found.pane,
-                    request_id,
-                    turn_id: found.turn_id,
-                };
+                let request = StopRequest { pane: found.pane, request_id, turn_id: found.turn_id };
                 Ok(Call::Stop(request, found.handlers))
             }
-            Action::Tap {
-                pane,
-                action,
-                item_id,
-            } => {
+            Action::Tap { pane, action, item_id } => {
                 let found = self.find(&pane)?;
                 if !found.actions.contains(&action) {
                     return Err(Refusal::unknown_action());
                 }
-                let request = ActionRequest {
-                    pane: found.pane,
-                    request_id,
-                    action,
-                    item_id,
-                };
+                let request = ActionRequest { pane: found.pane, request_id, action, item_id };
                 Ok(Call::Tap(request, found.handlers))
             }
             Action::Rename { target, title } => {
@@ -314,31 +233,16 @@ impl Core {
                     return Err(Refusal::bad_request("title is empty."));
                 }
                 let core = self.clone();
-                Ok(Call::Rename(RenameRequest {
-                    core,
-                    request_id,
-                    target,
-                    title,
-                }))
+                Ok(Call::Rename(RenameRequest { core, request_id, target, title }))
             }
             Action::Close { target } => {
                 self.check_target(&target)?;
-                Ok(Call::Close(CloseRequest {
-                    core: self.clone(),
-                    request_id,
-                    target,
-                }))
+                Ok(Call::Close(CloseRequest { core: self.clone(), request_id, target }))
             }
-            Action::Reopen { session_id } => Ok(Call::Reopen(ReopenRequest {
-                core: self.clone(),
-                request_id,
-                session_id,
-            })),
-            Action::Start {
-                starter,
-                workspace,
-                text,
-            } => {
+            Action::Reopen { session_id } => {
+                Ok(Call::Reopen(ReopenRequest { core: self.clone(), request_id, session_id }))
+            }
+            Action::Start { starter, workspace, text } => {
                 let known = self.edit(|edit| edit.state.starters.iter().any(|it| it.id == starter));
                 if !known {
                     return Err(Refusal::unknown_starter());
@@ -347,13 +251,7 @@ impl Core {
                     self.check_target(&Target::Workspace(id.clone()))?;
                 }
                 let core = self.clone();
-                Ok(Call::Start(StartRequest {
-                    core,
-                    request_id,
-                    starter,
-                    workspace,
-                    text,
-                }))
+                Ok(Call::Start(StartRequest { core, request_id, starter, workspace, text }))
             }
             Action::Answer { .. } => Err(Refusal::failed()),
         }
@@ -361,11 +259,7 @@ impl Core {
 
     fn check_target(&self, target: &Target) -> Result<(), Refusal> {
         let found = self.edit(|edit| edit.panes_of(target).is_some());
-        if found {
-            Ok(())
-        } else {
-            Err(Refusal::unknown_target())
-        }
+        if found { Ok(()) } else { Err(Refusal::unknown_target()) }
     }
 
     fn find(&self, pane_id: &str) -> Result<Found, Refusal> {
@@ -376,11 +270,7 @@ impl Core {
                 state: pane.state,
                 turn_id: pane.turn_id.clone(),
                 oldest_ask: pane.asks.first().map(|ask| ask.view.id.clone()),
-                actions: pane
-                    .actions
-                    .iter()
-                    .map(|action| action.id.clone())
-                    .collect(),
+                actions: pane.actions.iter().map(|action| action.id.clone()).collect(),
                 handlers: pane.handlers.clone(),
             })
         })
@@ -422,54 +312,24 @@ impl Call {
     async fn run(self, core: &Core, written: &mut Written) -> Result<(), Refusal> {
         let hooks = Arc::clone(&core.shared.options.hooks);
         let call: HookFuture<'_, ()> = match self {
-            Self::Send(
-                request,
-                Handlers {
-                    send: Some(handler),
-                    ..
-                },
-            )
-            | Self::Steer(
-                request,
-                Handlers {
-                    steer: Some(handler),
-                    ..
-                },
-            ) => handler(request),
-            Self::Stop(
-                request,
-                Handlers {
-                    stop: Some(handler),
-                    ..
-                },
-            ) => handler(request),
-            Self::Tap(
-                request,
-                Handlers {
-                    action: Some(handler),
-                    ..
-                },
-            ) => handler(request),
+            Self::Send(request, Handlers { send: Some(handler), .. })
+            | Self::Steer(request, Handlers { steer: Some(handler), .. }) => handler(request),
+            Self::Stop(request, Handlers { stop: Some(handler), .. }) => handler(request),
+            Self::Tap(request, Handlers { action: Some(handler), .. }) => handler(request),
             Self::Send(request, _) => hooks.send(request),
             Self::Steer(request, _) => hooks.steer(request),
             Self::Stop(request, _) => hooks.stop(request),
             Self::Tap(request, _) => hooks.action(request),
             Self::Rename(request) => {
                 let (target, title) = (request.target.clone(), request.title.clone());
-                hooks
-                    .rename(request)
-                    .await
-                    .map_err(|error| refusal(error, "renames"))?;
+                hooks.rename(request).await.map_err(|error| refusal(error, "renames"))?;
                 core.edit(|edit| edit.rename(&target, &title));
                 written.title = Some(title);
                 return Ok(());
             }
             Self::Close(request) => {
                 let target = request.target.clone();
-                hooks
-                    .close(request)
-                    .await
-                    .map_err(|error| refusal(error, "closes"))?;
+                hooks.close(request).await.map_err(|error| refusal(error, "closes"))?;
                 core.edit(|edit| edit.close(&target));
                 return Ok(());
             }

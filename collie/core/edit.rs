@@ -56,12 +56,7 @@ impl Effects {
 
 impl<'a> Edit<'a> {
     pub(super) fn new(core: &'a Core, state: &'a mut State) -> Self {
-        Self {
-            core,
-            state,
-            now: core.now(),
-            effects: Effects::default(),
-        }
+        Self { core, state, now: core.now(), effects: Effects::default() }
     }
 
     pub(super) fn into_effects(self) -> Effects {
@@ -108,11 +103,7 @@ impl<'a> Edit<'a> {
     }
 
     fn due(&mut self, at: Instant, due: Due) {
-        let earlier = self
-            .state
-            .due
-            .peek()
-            .is_none_or(|Reverse((first, _))| at < *first);
+        let earlier = self.state.due.peek().is_none_or(|Reverse((first, _))| at < *first);
         self.effects.something_due |= earlier;
         self.state.due.push(Reverse((at, due)));
     }
@@ -120,18 +111,9 @@ impl<'a> Edit<'a> {
     // The layout.
 
     pub(crate) fn place_workspace(&mut self, id: &str, title: &str) {
-        if self
-            .state
-            .workspaces
-            .iter()
-            .all(|workspace| workspace.id != id)
-        {
+        if self.state.workspaces.iter().all(|workspace| workspace.id != id) {
             let (id, title) = (id.to_owned(), title.to_owned());
-            self.state.workspaces.push(Workspace {
-                id,
-                title,
-                tabs: Vec::new(),
-            });
+            self.state.workspaces.push(Workspace { id, title, tabs: Vec::new() });
             self.state.touch();
         }
     }
@@ -142,11 +124,7 @@ impl<'a> Edit<'a> {
             && workspace.tabs.iter().all(|tab| tab.id != tab_id)
         {
             let (id, title) = (tab_id.to_owned(), title.to_owned());
-            workspace.tabs.push(Tab {
-                id,
-                title,
-                panes: Vec::new(),
-            });
+            workspace.tabs.push(Tab { id, title, panes: Vec::new() });
             self.state.touch();
         }
     }
@@ -190,12 +168,9 @@ impl<'a> Edit<'a> {
                 .flat_map(|workspace| &workspace.tabs)
                 .find(|tab| tab.id == *id)
                 .map(|tab| tab.panes.clone()),
-            Target::Workspace(id) => workspaces.find(|workspace| workspace.id == *id).map(|it| {
-                it.tabs
-                    .iter()
-                    .flat_map(|tab| tab.panes.iter().cloned())
-                    .collect()
-            }),
+            Target::Workspace(id) => workspaces
+                .find(|workspace| workspace.id == *id)
+                .map(|it| it.tabs.iter().flat_map(|tab| tab.panes.iter().cloned()).collect()),
         }
     }
 
@@ -231,9 +206,7 @@ impl<'a> Edit<'a> {
                 }
             }
             Target::Workspace(id) => {
-                self.state
-                    .workspaces
-                    .retain(|workspace| workspace.id != *id);
+                self.state.workspaces.retain(|workspace| workspace.id != *id);
             }
         }
         self.state.touch();
@@ -264,28 +237,18 @@ impl<'a> Edit<'a> {
     /// Brings back the newest pane of a session that this process closed (N123).
     pub(super) fn reopen(&mut self, session_id: &str) -> Option<Arc<str>> {
         let closed = &mut self.state.closed;
-        let place = closed
-            .iter()
-            .rposition(|pane| pane.session_id.as_deref() == Some(session_id))?;
+        let place =
+            closed.iter().rposition(|pane| pane.session_id.as_deref() == Some(session_id))?;
         let mut pane = closed.remove(place)?;
         pane.state = PaneState::Idle;
         pane.view = None;
         let (id, tab_id) = (pane.id.clone(), pane.tab_id.clone());
         let workspace_id = pane.workspace_id.clone();
         self.place_workspace(&workspace_id, &workspace_id);
-        let tab_title = tab_id
-            .split_once(':')
-            .map_or(&*tab_id, |(_, tab)| tab)
-            .to_owned();
+        let tab_title = tab_id.split_once(':').map_or(&*tab_id, |(_, tab)| tab).to_owned();
         self.place_tab(&workspace_id, &tab_id, &tab_title);
         self.insert_pane(&tab_id, pane);
-        self.event(
-            &id,
-            Change::State {
-                state: PaneState::Idle,
-                turn_id: self.turn_of(&id),
-            },
-        );
+        self.event(&id, Change::State { state: PaneState::Idle, turn_id: self.turn_of(&id) });
         Some(id)
     }
 
@@ -300,12 +263,7 @@ impl<'a> Edit<'a> {
             && let Some(pane) = self.pane_mut(pane_id)
         {
             title.clone_into(&mut pane.title);
-            self.event(
-                pane_id,
-                Change::Title {
-                    title: title.to_owned(),
-                },
-            );
+            self.event(pane_id, Change::Title { title: title.to_owned() });
         }
     }
 
@@ -367,21 +325,11 @@ impl<'a> Edit<'a> {
                 let id = item.id.clone();
                 partial.item = item;
                 if !already_due {
-                    self.due(
-                        at,
-                        Due::Partial {
-                            pane: pane_key,
-                            item: id,
-                        },
-                    );
+                    self.due(at, Due::Partial { pane: pane_key, item: id });
                 }
             }
             _ => {
-                let partial = Partial {
-                    item: item.clone(),
-                    written_at: now,
-                    held_back: false,
-                };
+                let partial = Partial { item: item.clone(), written_at: now, held_back: false };
                 pane.partials.insert(item.id.clone(), partial);
                 self.write_item(pane_id, &item);
             }
@@ -418,11 +366,8 @@ impl<'a> Edit<'a> {
         let Some(pane) = self.state.panes.get_mut(pane_id) else {
             return;
         };
-        let mut partials: Vec<Item> = pane
-            .partials
-            .drain()
-            .map(|(_, partial)| partial.item)
-            .collect();
+        let mut partials: Vec<Item> =
+            pane.partials.drain().map(|(_, partial)| partial.item).collect();
         // The map has no order, and readers should see one.
         partials.sort_by(|one, other| one.id.cmp(&other.id));
         for item in partials {
@@ -451,33 +396,19 @@ impl<'a> Edit<'a> {
             return Err(AskError::AlreadyOpen { id });
         }
         if let Some(answer) = self.answer_from_before(pane_id, &view) {
-            self.effects
-                .verdicts
-                .push((pane_id.into(), id.clone(), waiting, Ok(answer)));
+            self.effects.verdicts.push((pane_id.into(), id.clone(), waiting, Ok(answer)));
             return Ok(id);
         }
         if let Some(expires) = expires {
             let left = expires.duration_since(self.now).unwrap_or_default();
             // An expiry beyond what the clock can count to never comes.
             if let Some(at) = Instant::now().checked_add(left) {
-                self.due(
-                    at,
-                    Due::Expiry {
-                        pane: pane_id.into(),
-                        ask: id.clone(),
-                    },
-                );
+                self.due(at, Due::Expiry { pane: pane_id.into(), ask: id.clone() });
             }
         }
         let json = Json::of(&view);
-        let ask = OpenAsk {
-            view,
-            json: json.clone(),
-            expires,
-            waiting,
-            claimed: false,
-            otherwise: None,
-        };
+        let ask =
+            OpenAsk { view, json: json.clone(), expires, waiting, claimed: false, otherwise: None };
         if let Some(pane) = self.pane_mut(pane_id) {
             pane.decided.retain(|decided| decided.id != id);
             pane.asks.push(ask);
@@ -495,10 +426,7 @@ impl<'a> Edit<'a> {
             return None;
         }
         let decided_at = from_iso(&stored.decided_at).unwrap_or(self.now);
-        Some(Answer {
-            value: stored.value,
-            decided_at,
-        })
+        Some(Answer { value: stored.value, decided_at })
     }
 
     /// Marks an ask as being answered by the phone, until the answer is durable or has failed.
@@ -526,9 +454,7 @@ impl<'a> Edit<'a> {
             return;
         };
         self.closed_event(pane_id, ask_id, DecidedBy::Phone, at, None);
-        self.effects
-            .verdicts
-            .push((pane_id.into(), ask_id.to_owned(), ask.waiting, Ok(answer)));
+        self.effects.verdicts.push((pane_id.into(), ask_id.to_owned(), ask.waiting, Ok(answer)));
     }
 
     /// The program withdraws an ask.
@@ -567,30 +493,18 @@ impl<'a> Edit<'a> {
         let Some(ask) = self.take_ask(pane_id, ask_id, by, &at) else {
             return;
         };
-        let how = if by == DecidedBy::Timeout {
-            "Timed out"
-        } else {
-            "Withdrawn"
-        };
+        let how = if by == DecidedBy::Timeout { "Timed out" } else { "Withdrawn" };
         let line = format!("{how} before an answer: {}", ask.view.title);
         // The line stays in the chat (N089), where later views have no events any more.
         let id = format!("closed-{}", digest_hex(&[ask_id.as_bytes()]));
         self.put_item(pane_id, Item::notice(id, line.clone()));
         self.closed_event(pane_id, ask_id, by, at, Some(line));
-        let verdict = Err(AskClosed {
-            decided_by: by,
-            decided_at: self.now,
-        });
-        self.effects
-            .verdicts
-            .push((pane_id.into(), ask_id.to_owned(), ask.waiting, verdict));
+        let verdict = Err(AskClosed { decided_by: by, decided_at: self.now });
+        self.effects.verdicts.push((pane_id.into(), ask_id.to_owned(), ask.waiting, verdict));
     }
 
     fn open_ask_mut(&mut self, pane_id: &str, ask_id: &str) -> Option<&mut OpenAsk> {
-        self.any_pane_mut(pane_id)?
-            .asks
-            .iter_mut()
-            .find(|ask| ask.view.id == ask_id)
+        self.any_pane_mut(pane_id)?.asks.iter_mut().find(|ask| ask.view.id == ask_id)
     }
 
     /// Also a closed pane: an ask that was claimed when its pane was closed still has its verdict.
@@ -599,11 +513,7 @@ impl<'a> Edit<'a> {
         state.touch();
         let pane = match state.panes.get_mut(pane_id) {
             Some(pane) => pane,
-            None => state
-                .closed
-                .iter_mut()
-                .rev()
-                .find(|pane| *pane.id == *pane_id)?,
+            None => state.closed.iter_mut().rev().find(|pane| *pane.id == *pane_id)?,
         };
         pane.view = None;
         Some(pane)
@@ -612,11 +522,7 @@ impl<'a> Edit<'a> {
     fn take_ask(&mut self, pane_id: &str, id: &str, by: DecidedBy, at: &str) -> Option<OpenAsk> {
         let pane = self.any_pane_mut(pane_id)?;
         let place = pane.asks.iter().position(|ask| ask.view.id == id)?;
-        pane.decided.push_back(DecidedAsk {
-            id: id.to_owned(),
-            by,
-            at: at.to_owned(),
-        });
+        pane.decided.push_back(DecidedAsk { id: id.to_owned(), by, at: at.to_owned() });
         if pane.decided.len() > DECIDED_LIMIT {
             pane.decided.pop_front();
         }
@@ -632,14 +538,6 @@ impl<'a> Edit<'a> {
         line: Option<String>,
     ) {
         let ask_id = ask_id.to_owned();
-        self.event(
-            pane_id,
-            Change::AskClosed {
-                ask_id,
-                decided_by,
-                decided_at,
-                line,
-            },
-        );
+        self.event(pane_id, Change::AskClosed { ask_id, decided_by, decided_at, line });
     }
 }

@@ -50,8 +50,7 @@ impl Items {
             return json;
         }
         let id: Arc<str> = item.id.as_str().into();
-        self.places
-            .insert(id.clone(), self.dropped + self.kept.len());
+        self.places.insert(id.clone(), self.dropped + self.kept.len());
         self.kept.push_back((id, json.clone()));
         if self.kept.len() > VIEW_LIMIT
             && let Some((oldest, _)) = self.kept.pop_front()
@@ -83,11 +82,7 @@ pub(crate) struct Tail {
 
 impl Tail {
     pub(super) fn new(limit: usize, rev: u64) -> Self {
-        Self {
-            events: VecDeque::new(),
-            complete_since: rev,
-            limit,
-        }
+        Self { events: VecDeque::new(), complete_since: rev, limit }
     }
 
     pub(super) fn push(&mut self, rev: u64, ts: String, change: Change<Json, Json>) {
@@ -100,9 +95,7 @@ impl Tail {
     }
 
     pub(super) fn rev(&self) -> u64 {
-        self.events
-            .back()
-            .map_or(self.complete_since, |event| event.rev)
+        self.events.back().map_or(self.complete_since, |event| event.rev)
     }
 
     /// At most `limit` events after `rev`, and whether there are more; `None` for a reader that
@@ -142,11 +135,7 @@ mod tests {
         for (id, text) in [("a", "1"), ("b", "2"), ("a", "3")] {
             items.put(&Item::reply(id, text));
         }
-        let texts: Vec<_> = items
-            .newest()
-            .iter()
-            .map(|json| json.0.get().to_owned())
-            .collect();
+        let texts: Vec<_> = items.newest().iter().map(|json| json.0.get().to_owned()).collect();
         assert_eq!(texts.len(), 2);
         assert!(texts[0].contains("\"3\"") && texts[1].contains("\"2\""));
     }

@@ -97,10 +97,7 @@ impl Default for CoreOptions {
 impl CoreOptions {
     /// With hooks of the agent's own.
     pub fn hooks(self, hooks: impl Hooks) -> Self {
-        Self {
-            hooks: Arc::new(hooks),
-            ..self
-        }
+        Self { hooks: Arc::new(hooks), ..self }
     }
 }
 
@@ -172,14 +169,8 @@ impl Response {
             ("x-content-type-options", "nosniff"),
             ("referrer-policy", "no-referrer"),
         ];
-        let headers = headers
-            .map(|(name, value)| (name, value.to_owned()))
-            .to_vec();
-        Self {
-            status,
-            headers,
-            body: body.into(),
-        }
+        let headers = headers.map(|(name, value)| (name, value.to_owned())).to_vec();
+        Self { status, headers, body: body.into() }
     }
 
     pub(crate) fn refusal(refusal: &Refusal) -> Self {
@@ -206,9 +197,7 @@ impl Core {
             options,
             instance,
         };
-        Ok(Self {
-            shared: Arc::new(shared),
-        })
+        Ok(Self { shared: Arc::new(shared) })
     }
 
     /// The workspace of this id; it is made if there is none (N040).
@@ -259,11 +248,7 @@ impl Core {
     /// What is on (N138 to N142).
     pub fn caps(&self) -> Caps {
         let caps = self.shared.options.caps.unwrap_or(Caps::ALL);
-        Caps {
-            terminal: false,
-            history: false,
-            ..caps
-        }
+        Caps { terminal: false, history: false, ..caps }
     }
 
     pub(crate) fn hello(&self) -> Hello {
@@ -314,11 +299,7 @@ impl Core {
 
     /// An ask was dropped before its end.
     pub(crate) fn withdraw(&self, pane: &Arc<str>, ask: &str) {
-        let mut withdrawn = self
-            .shared
-            .withdrawn
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut withdrawn = self.shared.withdrawn.lock().unwrap_or_else(PoisonError::into_inner);
         withdrawn.push((pane.clone(), ask.to_owned()));
         drop(withdrawn);
         self.withdraw_dropped();
@@ -335,10 +316,7 @@ impl Core {
                     Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
                     Err(TryLockError::WouldBlock) => return,
                 };
-                let mut withdrawn = shared
-                    .withdrawn
-                    .lock()
-                    .unwrap_or_else(PoisonError::into_inner);
+                let mut withdrawn = shared.withdrawn.lock().unwrap_or_else(PoisonError::into_inner);
                 let asks = std::mem::take(&mut *withdrawn);
                 drop(withdrawn);
                 if asks.is_empty() {

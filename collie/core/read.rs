@@ -50,10 +50,7 @@ impl Core {
     fn events(&self, pane: &str, after: Option<&str>, limit: usize) -> Result<Response, Refusal> {
         self.edit(|edit| {
             let instance = &edit.state.instance;
-            let pane = edit
-                .state
-                .any_pane(pane)
-                .ok_or_else(Refusal::unknown_pane)?;
+            let pane = edit.state.any_pane(pane).ok_or_else(Refusal::unknown_pane)?;
             let new = after
                 .and_then(|after| rev_of(instance, after))
                 .and_then(|rev| Some((rev, pane.tail.after(rev, limit)?)));
@@ -105,11 +102,7 @@ impl Core {
 
 /// One line for each version that the other side speaks (N241). A range without end is cut.
 fn mismatch_lines(theirs: WireRange) -> impl Iterator<Item = String> {
-    let update = if theirs.min > WIRE.max {
-        "the agent's SDK, or Collie"
-    } else {
-        "Collie"
-    };
+    let update = if theirs.min > WIRE.max { "the agent's SDK, or Collie" } else { "Collie" };
     (theirs.min..=theirs.max).take(10).map(move |version| {
         let ours = WIRE.max;
         format!(

@@ -173,11 +173,7 @@ impl State {
                 pane.view = Some(Json::of(&pane.to_view(&instance)));
             }
         }
-        let panes = self
-            .order
-            .iter()
-            .filter_map(|id| self.panes.get(id)?.view.as_ref())
-            .collect();
+        let panes = self.order.iter().filter_map(|id| self.panes.get(id)?.view.as_ref()).collect();
         let state = StateView {
             instance,
             phase: self.phase,
@@ -187,19 +183,13 @@ impl State {
         };
         let body = to_json(&state).into_bytes();
         let etag = format!("\"{}\"", crate::collie::id::digest_hex(&[&body]));
-        let view = Arc::new(Tagged {
-            etag,
-            body: body.into(),
-        });
+        let view = Arc::new(Tagged { etag, body: body.into() });
         self.view = Some(view.clone());
         view
     }
 
     pub(super) fn tab_mut(&mut self, tab_id: &str) -> Option<&mut Tab> {
-        let tabs = self
-            .workspaces
-            .iter_mut()
-            .flat_map(|workspace| workspace.tabs.iter_mut());
+        let tabs = self.workspaces.iter_mut().flat_map(|workspace| workspace.tabs.iter_mut());
         tabs.into_iter().find(|tab| tab.id == tab_id)
     }
 
@@ -212,9 +202,7 @@ impl State {
 
     /// An open pane, or one that was closed and whose events can still be read.
     pub(super) fn any_pane(&self, id: &str) -> Option<&PaneData> {
-        self.panes
-            .get(id)
-            .or_else(|| self.closed.iter().rev().find(|pane| &*pane.id == id))
+        self.panes.get(id).or_else(|| self.closed.iter().rev().find(|pane| &*pane.id == id))
     }
 }
 
@@ -225,11 +213,7 @@ impl Workspace {
             title: tab.title.clone(),
             panes: tab.panes.iter().map(|id| id.to_string()).collect(),
         });
-        WorkspaceView {
-            id: self.id.clone(),
-            title: self.title.clone(),
-            tabs: tabs.collect(),
-        }
+        WorkspaceView { id: self.id.clone(), title: self.title.clone(), tabs: tabs.collect() }
     }
 }
 
@@ -264,9 +248,5 @@ pub(super) fn cursor(instance: &str, rev: u64) -> String {
 
 /// The revision of a cursor of this instance.
 pub(super) fn rev_of(instance: &str, cursor: &str) -> Option<u64> {
-    cursor
-        .strip_prefix(instance)?
-        .strip_prefix(':')?
-        .parse()
-        .ok()
+    cursor.strip_prefix(instance)?.strip_prefix(':')?.parse().ok()
 }

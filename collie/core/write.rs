@@ -37,10 +37,7 @@ impl Core {
         let body = Body::read(&request.body)?;
         let request_id = body.request_id()?.to_owned();
         // The route's own ids are in it, so the same body on another route is another request.
-        let digest = digest_hex(&[
-            format!("{write:?}\n").as_bytes(),
-            body.canonical().as_bytes(),
-        ]);
+        let digest = digest_hex(&[format!("{write:?}\n").as_bytes(), body.canonical().as_bytes()]);
         let action = read_action(write, &body)?;
         if !self.is_ready() {
             return Err(Refusal::starting());
@@ -56,13 +53,8 @@ impl Core {
                 Err(_) => Err(Refusal::failed()),
             },
             Entry::Run(outcome) => {
-                let request = RunningWrite {
-                    core: self.clone(),
-                    request_id,
-                    digest,
-                    caller,
-                    outcome,
-                };
+                let request =
+                    RunningWrite { core: self.clone(), request_id, digest, caller, outcome };
                 // On a task of its own: the connection may break, and the action still runs whole.
                 let task = tokio::spawn(request.run(action));
                 match task.await {
@@ -93,10 +85,7 @@ impl Core {
                 Lookup::Dropped => Err(Refusal::receipt_dropped()),
                 Lookup::New => {
                     let (sender, outcome) = watch::channel(None);
-                    let running = Running {
-                        digest: digest.to_owned(),
-                        outcome,
-                    };
+                    let running = Running { digest: digest.to_owned(), outcome };
                     edit.state.running.insert(request_id.to_owned(), running);
                     Ok(Entry::Run(sender))
                 }
@@ -148,13 +137,8 @@ impl RunningWrite {
             body: to_json(written),
             answer,
         };
-        let result = self
-            .core
-            .act(action, &self.request_id, self.caller, keep)
-            .await;
-        let outcome = result
-            .map(|written| to_json(&written).into())
-            .map_err(Arc::new);
+        let result = self.core.act(action, &self.request_id, self.caller, keep).await;
+        let outcome = result.map(|written| to_json(&written).into()).map_err(Arc::new);
         self.outcome.send_replace(Some(outcome.clone()));
         outcome
     }
@@ -163,8 +147,7 @@ impl RunningWrite {
 impl Drop for RunningWrite {
     /// Also after a panic: nobody may wait for a request that runs no more.
     fn drop(&mut self) {
-        self.core
-            .edit(|edit| edit.state.running.remove(&self.request_id));
+        self.core.edit(|edit| edit.state.running.remove(&self.request_id));
     }
 }
 
@@ -180,10 +163,7 @@ pub(super) fn check_json(request: &Request) -> Result<(), Refusal> {
 /// The first answer again, which says so (N109).
 fn replayed(first: &str) -> Response {
     let body = match serde_json::from_str::<Written>(first) {
-        Ok(written) => to_json(&Written {
-            replayed: true,
-            ..written
-        }),
+        Ok(written) => to_json(&Written { replayed: true, ..written }),
         Err(error) => {
             tracing::error!(%error, "a receipt holds no answer");
             first.to_owned()

@@ -81,20 +81,14 @@ impl FileReceipts {
         let mut known = Known::default();
         for line in text[..whole].split_inclusive(|&byte| byte == b'\n') {
             known.apply(serde_json::from_slice(line).map_err(|error| {
-                io::Error::new(
-                    io::ErrorKind::InvalidData,
-                    format!("{}: {error}", path.display()),
-                )
+                io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
             })?);
         }
         // A torn tail was never answered for: it goes, so that the next line begins a line.
         file.set_len(whole as u64)?;
         file.seek(SeekFrom::Start(whole as u64))?;
         file.sync_data()?;
-        Ok(Self {
-            file: Mutex::new(file),
-            known: Mutex::new(known),
-        })
+        Ok(Self { file: Mutex::new(file), known: Mutex::new(known) })
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -225,10 +219,7 @@ mod tests {
             assert_eq!(store.get("b"), Lookup::New, "torn at {length}");
             store.put(receipt("c", None)).unwrap();
             drop(store);
-            assert!(matches!(
-                FileReceipts::open(&path).unwrap().get("c"),
-                Lookup::Kept(_)
-            ));
+            assert!(matches!(FileReceipts::open(&path).unwrap().get("c"), Lookup::Kept(_)));
         }
     }
 
@@ -241,9 +232,6 @@ mod tests {
         let other = folder.path().join("other");
         drop(FileReceipts::open(&other).unwrap());
         fs::write(&other, "{\"put\":1}\n").unwrap();
-        assert_eq!(
-            FileReceipts::open(&other).unwrap_err().kind(),
-            io::ErrorKind::InvalidData
-        );
+        assert_eq!(FileReceipts::open(&other).unwrap_err().kind(), io::ErrorKind::InvalidData);
     }
 }

@@ -127,13 +127,7 @@ mod tests {
 
     fn receipt(id: &str, group: ReceiptGroup) -> Receipt {
         let (request_id, digest, body) = (id.to_owned(), String::new(), "{}".to_owned());
-        Receipt {
-            request_id,
-            group,
-            digest,
-            body,
-            answer: None,
-        }
+        Receipt { request_id, group, digest, body, answer: None }
     }
 
     #[test]
@@ -143,9 +137,7 @@ mod tests {
         store.put(receipt("other", pane("q"))).unwrap();
         store.put(receipt("started", ReceiptGroup::Start)).unwrap();
         for number in 0..=RECEIPTS_PER_GROUP {
-            store
-                .put(receipt(&format!("r{number}"), pane("p")))
-                .unwrap();
+            store.put(receipt(&format!("r{number}"), pane("p"))).unwrap();
         }
         assert_eq!(store.get("r0"), Lookup::Dropped);
         assert!(matches!(store.get("r1"), Lookup::Kept(_)));

@@ -95,17 +95,12 @@ async fn read(request: hyper::Request<Incoming>, hosts: Hosts) -> Result<Request
         }
         Ok(Err(_)) => return Err(Refusal::bad_request("The body broke off.")),
         Err(_) => {
-            return Err(Refusal::bad_request(
-                "The body was not complete within 15 s.",
-            ));
+            return Err(Refusal::bad_request("The body was not complete within 15 s."));
         }
     };
     Ok(Request {
         method: head.method.as_str().to_owned(),
-        target: head
-            .uri
-            .path_and_query()
-            .map_or_else(String::new, ToString::to_string),
+        target: head.uri.path_and_query().map_or_else(String::new, ToString::to_string),
         content_type: header(&head.headers, CONTENT_TYPE.as_str()),
         if_none_match: header(&head.headers, IF_NONE_MATCH.as_str()),
         body: body.into(),

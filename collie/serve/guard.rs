@@ -93,11 +93,7 @@ impl<S> Guard<S> {
                 Place::Head => self.sort_head(),
                 Place::Body { left } => {
                     let left = left - self.pass(left);
-                    self.place = if left == 0 {
-                        Place::Head
-                    } else {
-                        Place::Body { left }
-                    };
+                    self.place = if left == 0 { Place::Head } else { Place::Body { left } };
                 }
                 Place::Chunk(place) => self.sort_chunk(place),
                 Place::End => self.raw.clear(),
@@ -119,9 +115,7 @@ impl<S> Guard<S> {
 
     /// Passes at most `most` raw bytes, and says how many.
     fn pass(&mut self, most: u64) -> u64 {
-        let count = usize::try_from(most)
-            .unwrap_or(usize::MAX)
-            .min(self.raw.len());
+        let count = usize::try_from(most).unwrap_or(usize::MAX).min(self.raw.len());
         self.passed.extend(self.raw.drain(..count));
         count as u64
     }
@@ -149,11 +143,7 @@ impl<S> Guard<S> {
     fn sort_chunk(&mut self, place: ChunkPlace) {
         if let ChunkPlace::Data { left } = place {
             let left = left - self.pass(left);
-            let next = if left == 0 {
-                ChunkPlace::Size
-            } else {
-                ChunkPlace::Data { left }
-            };
+            let next = if left == 0 { ChunkPlace::Size } else { ChunkPlace::Data { left } };
             self.place = Place::Chunk(next);
             return;
         }

@@ -29,9 +29,7 @@ pub(super) fn end_of_head(bytes: &[u8]) -> Option<usize> {
 
 /// Checks a head, and says how its body ends; or what is wrong, in one sentence.
 pub(super) fn check(head: &[u8]) -> Result<Framing, &'static str> {
-    let head = head
-        .strip_suffix(b"\r\n\r\n")
-        .ok_or("The head's lines do not end in CR LF.")?;
+    let head = head.strip_suffix(b"\r\n\r\n").ok_or("The head's lines do not end in CR LF.")?;
     let head = std::str::from_utf8(head).map_err(|_| "The head is not UTF-8.")?;
     let mut lines = head.split("\r\n");
     check_request_line(lines.next().unwrap_or_default())?;

@@ -65,10 +65,7 @@ impl Default for Options {
 impl Options {
     /// With hooks of the agent's own.
     pub fn hooks(self, hooks: impl Hooks) -> Self {
-        Self {
-            core: self.core.clone().hooks(hooks),
-            ..self
-        }
+        Self { core: self.core.clone().hooks(hooks), ..self }
     }
 
     fn into_core(self) -> CoreOptions {
@@ -175,13 +172,9 @@ pub struct Collie {
 pub async fn open(options: Options) -> Result<Collie, OpenError> {
     let path = options.socket.clone();
     let path = path.or_else(|| std::env::var_os("COLLIE_DURABLE_SOCKET").map(PathBuf::from));
-    let path = path
-        .filter(|path| !path.as_os_str().is_empty())
-        .ok_or(OpenError::NoPath)?;
-    let core = Core::new(options.into_core()).map_err(|source| OpenError::Io {
-        doing: "cannot draw an instance id".into(),
-        source,
-    })?;
+    let path = path.filter(|path| !path.as_os_str().is_empty()).ok_or(OpenError::NoPath)?;
+    let core = Core::new(options.into_core())
+        .map_err(|source| OpenError::Io { doing: "cannot draw an instance id".into(), source })?;
     serve_private(core, path).await
 }
 
@@ -193,10 +186,8 @@ pub async fn serve_private(core: Core, path: impl Into<PathBuf>) -> Result<Colli
     let path = path.into();
     // Checking the path takes a few looks at the disk, once.
     let PrivateSocket { listener, guard } = PrivateSocket::bind(&path)?;
-    let listener = UnixListener::from_std(listener).map_err(|source| OpenError::Io {
-        doing: "cannot listen".into(),
-        source,
-    })?;
+    let listener = UnixListener::from_std(listener)
+        .map_err(|source| OpenError::Io { doing: "cannot listen".into(), source })?;
     if core.caller_check() == CallerCheck::On && !Peer::can_be_known() {
         core.warn(
             "collie: this system cannot say who connects to the agent's socket, so any process of \
@@ -209,14 +200,7 @@ pub async fn serve_private(core: Core, path: impl Into<PathBuf>) -> Result<Colli
         let core = core.clone();
         async move { core.drive().await }
     });
-    Ok(Collie {
-        core,
-        path,
-        socket: Some(guard),
-        closing,
-        server,
-        driver,
-    })
+    Ok(Collie { core, path, socket: Some(guard), closing, server, driver })
 }
 
 impl Collie {
@@ -234,10 +218,7 @@ impl Collie {
     /// Open asks stay open: an exit is not an answer (N043).
     pub async fn close(mut self) {
         self.closing.send_replace(true);
-        if tokio::time::timeout(CLOSE_PATIENCE, &mut self.server)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(CLOSE_PATIENCE, &mut self.server).await.is_err() {
             tracing::warn!("requests still ran when the durable agent was closed");
         }
     }
@@ -310,9 +291,5 @@ fn caller(stream: &UnixStream) -> Option<Caller> {
         tracing::warn!(uid = peer.uid(), "a connection of another user was refused");
         return None;
     }
-    Some(if peer.is_self_or_descendant() {
-        Caller::Agent
-    } else {
-        Caller::Other
-    })
+    Some(if peer.is_self_or_descendant() { Caller::Agent } else { Caller::Other })
 }

@@ -39,11 +39,7 @@ pub struct AskView {
 
 /// The four kinds of questions (N073).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(
-    tag = "kind",
-    rename_all = "lowercase",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "kind", rename_all = "lowercase", rename_all_fields = "camelCase")]
 pub enum AskKind {
     /// May the agent do this?
     Approval {
@@ -95,19 +91,12 @@ pub struct AskOption {
 impl AskOption {
     /// An option without a second line.
     pub fn new(id: impl Into<String>, label: impl Into<String>) -> Self {
-        Self {
-            id: id.into(),
-            label: label.into(),
-            detail: None,
-        }
+        Self { id: id.into(), label: label.into(), detail: None }
     }
 
     /// With a second line.
     pub fn detail(self, detail: impl Into<String>) -> Self {
-        Self {
-            detail: Some(detail.into()),
-            ..self
-        }
+        Self { detail: Some(detail.into()), ..self }
     }
 }
 
@@ -133,29 +122,17 @@ impl Field {
     /// A field that need not be answered.
     pub fn new(id: impl Into<String>, label: impl Into<String>, kind: FieldKind) -> Self {
         let (id, label) = (id.into(), label.into());
-        Self {
-            id,
-            label,
-            kind,
-            required: false,
-            options: Vec::new(),
-        }
+        Self { id, label, kind, required: false, options: Vec::new() }
     }
 
     /// It must be answered.
     pub fn required(self) -> Self {
-        Self {
-            required: true,
-            ..self
-        }
+        Self { required: true, ..self }
     }
 
     /// What a `choice` chooses from.
     pub fn options(self, options: impl Into<Vec<AskOption>>) -> Self {
-        Self {
-            options: options.into(),
-            ..self
-        }
+        Self { options: options.into(), ..self }
     }
 }
 

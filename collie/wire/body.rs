@@ -15,9 +15,7 @@ impl Body {
         match serde_json::from_slice(bytes) {
             Ok(Value::Object(fields)) => Ok(Self(fields)),
             Ok(_) => Err(Refusal::bad_request("The body is not a JSON object.")),
-            Err(error) => Err(Refusal::bad_request(format!(
-                "The body is not JSON: {error}."
-            ))),
+            Err(error) => Err(Refusal::bad_request(format!("The body is not JSON: {error}."))),
         }
     }
 
@@ -85,9 +83,7 @@ impl Body {
             .filter(|name| target.contains_key(*name))
             .collect();
         let [name] = named[..] else {
-            return Err(Refusal::bad_request(
-                "target does not name one pane, tab or workspace.",
-            ));
+            return Err(Refusal::bad_request("target does not name one pane, tab or workspace."));
         };
         let Some(Value::String(id)) = target.get(name) else {
             return Err(ill_typed(&format!("target.{name}"), "text"));
@@ -119,38 +115,25 @@ pub(crate) fn read_action(write: Write, body: &Body) -> Result<Action, Refusal> 
             turn_id: owned(body.optional_id("turnId")?),
             steer: body.flag("steer")?,
         },
-        Write::Stop { pane } => Action::Stop {
-            pane,
-            turn_id: owned(body.optional_id("turnId")?),
-        },
-        Write::Action { pane, action } => Action::Tap {
-            pane,
-            action,
-            item_id: owned(body.optional_id("itemId")?),
-        },
+        Write::Stop { pane } => Action::Stop { pane, turn_id: owned(body.optional_id("turnId")?) },
+        Write::Action { pane, action } => {
+            Action::Tap { pane, action, item_id: owned(body.optional_id("itemId")?) }
+        }
         Write::Answer { pane, ask } => Action::Answer {
             pane,
             ask,
             answer: body.object("answer")?.clone(),
             hash: owned(body.optional_text("hash")?),
         },
-        Write::Rename => Action::Rename {
-            target: body.target()?,
-            title: body.text("title")?.to_owned(),
-        },
-        Write::Close => Action::Close {
-            target: body.target()?,
-        },
-        Write::Reopen => Action::Reopen {
-            session_id: body.id("sessionId")?.to_owned(),
-        },
+        Write::Rename => {
+            Action::Rename { target: body.target()?, title: body.text("title")?.to_owned() }
+        }
+        Write::Close => Action::Close { target: body.target()? },
+        Write::Reopen => Action::Reopen { session_id: body.id("sessionId")?.to_owned() },
         Write::Start => Action::Start {
             starter: body.id("starterId")?.to_owned(),
             workspace: owned(body.optional_id("workspaceId")?),
-            text: body
-                .optional_text("text")?
-                .map(|text| body.send_text(text))
-                .transpose()?,
+            text: body.optional_text("text")?.map(|text| body.send_text(text)).transpose()?,
         },
     })
 }
@@ -168,10 +151,7 @@ pub(crate) fn read_hello(body: &Body) -> Result<WireRange, Refusal> {
                 .ok_or_else(|| ill_typed(&place, "a version")),
         }
     };
-    let range = WireRange {
-        min: version("min")?,
-        max: version("max")?,
-    };
+    let range = WireRange { min: version("min")?, max: version("max")? };
     if range.min > range.max {
         return Err(Refusal::bad_request("wire.min is above wire.max."));
     }
@@ -194,14 +174,8 @@ mod tests {
         let send = || Write::Send { pane: "p".into() };
         assert_eq!(message(send(), "{}"), "text is missing.");
         assert_eq!(message(send(), r#"{"text":5}"#), "text is not text.");
-        assert_eq!(
-            message(send(), r#"{"text":""}"#),
-            "text is 0 bytes long, not 1 to 65536."
-        );
-        assert_eq!(
-            message(send(), r#"{"text":"a","steer":1}"#),
-            "steer is not true or false."
-        );
+        assert_eq!(message(send(), r#"{"text":""}"#), "text is 0 bytes long, not 1 to 65536.");
+        assert_eq!(message(send(), r#"{"text":"a","steer":1}"#), "steer is not true or false.");
         assert_eq!(
             message(Write::Close, r#"{"target":{}}"#),
             "target does not name one pane, tab or workspace."
@@ -217,11 +191,7 @@ mod tests {
         assert_eq!(Body::read(b"[]").unwrap_err().code, "bad-request");
         assert_eq!(Body::read(b"{").unwrap_err().code, "bad-request");
         assert_eq!(
-            Body::read(b"{\"a\":1}")
-                .unwrap()
-                .request_id()
-                .unwrap_err()
-                .message,
+            Body::read(b"{\"a\":1}").unwrap().request_id().unwrap_err().message,
             "requestId is missing."
         );
     }

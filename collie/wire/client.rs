@@ -53,10 +53,7 @@ struct Reply {
 impl Client {
     /// A client of the agent at `socket`. It connects with the first request.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self {
-            socket: socket.into(),
-            connection: None,
-        }
+        Self { socket: socket.into(), connection: None }
     }
 
     /// The socket's path.
@@ -121,11 +118,7 @@ impl Client {
     ) -> Result<Written, ClientError> {
         let mut fields = fields([("answer", json!(answer))]);
         insert(&mut fields, "hash", hash);
-        let route = format!(
-            "panes/{}/asks/{}",
-            percent_encoded(pane),
-            percent_encoded(ask)
-        );
+        let route = format!("panes/{}/asks/{}", percent_encoded(pane), percent_encoded(ask));
         self.write(&route, fields, request_id)
     }
 
@@ -146,11 +139,7 @@ impl Client {
         if steer {
             fields.insert("steer".to_owned(), true.into());
         }
-        self.write(
-            &format!("panes/{}/send", percent_encoded(pane)),
-            fields,
-            request_id,
-        )
+        self.write(&format!("panes/{}/send", percent_encoded(pane)), fields, request_id)
     }
 
     /// Stops the running turn.
@@ -165,11 +154,7 @@ impl Client {
     ) -> Result<Written, ClientError> {
         let mut fields = Map::new();
         insert(&mut fields, "turnId", turn_id);
-        self.write(
-            &format!("panes/{}/stop", percent_encoded(pane)),
-            fields,
-            request_id,
-        )
+        self.write(&format!("panes/{}/stop", percent_encoded(pane)), fields, request_id)
     }
 
     /// Taps a button of a pane.
@@ -185,11 +170,7 @@ impl Client {
     ) -> Result<Written, ClientError> {
         let mut fields = Map::new();
         insert(&mut fields, "itemId", item_id);
-        let route = format!(
-            "panes/{}/actions/{}",
-            percent_encoded(pane),
-            percent_encoded(action)
-        );
+        let route = format!("panes/{}/actions/{}", percent_encoded(pane), percent_encoded(action));
         self.write(&route, fields, request_id)
     }
 
@@ -220,11 +201,7 @@ impl Client {
     /// # Errors
     /// As every request.
     pub fn reopen(&mut self, session_id: &str, request_id: &str) -> Result<Written, ClientError> {
-        self.write(
-            "reopen",
-            fields([("sessionId", json!(session_id))]),
-            request_id,
-        )
+        self.write("reopen", fields([("sessionId", json!(session_id))]), request_id)
     }
 
     /// Starts a new conversation.
@@ -281,14 +258,12 @@ impl Client {
         let kept = self.connection.take();
         let reply = match kept.map(|connection| exchange(connection, text.as_bytes())) {
             Some(Ok(reply)) => Ok(reply),
-            Some(Err(_)) | None => self
-                .connect()
-                .and_then(|connection| exchange(connection, text.as_bytes())),
+            Some(Err(_)) | None => {
+                self.connect().and_then(|connection| exchange(connection, text.as_bytes()))
+            }
         };
-        let (reply, connection) = reply.map_err(|source| ClientError::Io {
-            socket: self.socket.clone(),
-            source,
-        })?;
+        let (reply, connection) =
+            reply.map_err(|source| ClientError::Io { socket: self.socket.clone(), source })?;
         self.connection = Some(connection);
         refused_or(reply)
     }
@@ -302,10 +277,7 @@ impl Client {
 }
 
 fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {
-    fields
-        .into_iter()
-        .map(|(name, value)| (name.to_owned(), value))
-        .collect()
+    fields.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
 }
 
 fn insert(fields: &mut Map<String, Value>, name: &str, value: Option<&str>) {
@@ -324,11 +296,7 @@ fn exchange(
         .strip_prefix("HTTP/1.1 ")
         .and_then(|rest| rest.get(..3)?.parse().ok())
         .ok_or_else(|| io::Error::other("no HTTP/1.1 status line"))?;
-    let mut reply = Reply {
-        status,
-        etag: None,
-        body: Vec::new(),
-    };
+    let mut reply = Reply { status, etag: None, body: Vec::new() };
     let mut length = 0;
     loop {
         let line = read_line(&mut connection)?;
@@ -343,20 +311,14 @@ fn exchange(
     }
     if status != 304 {
         // Not `with_capacity(length)`: the length is the other side's word.
-        connection
-            .by_ref()
-            .take(length)
-            .read_to_end(&mut reply.body)?;
+        connection.by_ref().take(length).read_to_end(&mut reply.body)?;
     }
     Ok((reply, connection))
 }
 
 fn read_line(connection: &mut BufReader<UnixStream>) -> io::Result<String> {
     let mut line = Vec::new();
-    connection
-        .by_ref()
-        .take(16 * 1024)
-        .read_until(b'\n', &mut line)?;
+    connection.by_ref().take(16 * 1024).read_until(b'\n', &mut line)?;
     if line.pop() != Some(b'\n') {
         return Err(io::ErrorKind::UnexpectedEof.into());
     }
@@ -371,12 +333,7 @@ fn refused_or(reply: Reply) -> Result<Reply, ClientError> {
     let body: Value = parse_bytes(&reply.body)?;
     let text = |name: &str| body[name].as_str().unwrap_or_default().to_owned();
     let (code, message) = (text("code"), text("message"));
-    Err(ClientError::Refused(Box::new(ErrorView {
-        status: reply.status,
-        code,
-        message,
-        body,
-    })))
+    Err(ClientError::Refused(Box::new(ErrorView { status: reply.status, code, message, body })))
 }
 
 fn parse<T: DeserializeOwned>(reply: Reply) -> Result<T, ClientError> {

@@ -18,13 +18,7 @@ pub(crate) struct Refusal {
 
 impl Refusal {
     fn new(status: u16, code: &'static str, message: impl Into<String>) -> Self {
-        Self {
-            status,
-            code,
-            message: message.into(),
-            more: Map::new(),
-            header: None,
-        }
+        Self { status, code, message: message.into(), more: Map::new(), header: None }
     }
 
     fn with(mut self, name: &str, value: impl Into<Value>) -> Self {
@@ -38,10 +32,7 @@ impl Refusal {
 
     pub(crate) fn bad_token() -> Self {
         let refusal = Self::new(401, "bad-token", "The bearer token is missing or wrong.");
-        Self {
-            header: Some(("www-authenticate", "Bearer")),
-            ..refusal
-        }
+        Self { header: Some(("www-authenticate", "Bearer")), ..refusal }
     }
 
     pub(crate) fn caller_refused() -> Self {
@@ -74,37 +65,22 @@ impl Refusal {
     }
 
     pub(crate) fn unknown_target() -> Self {
-        Self::new(
-            404,
-            "unknown-target",
-            "There is no such pane, tab or workspace.",
-        )
+        Self::new(404, "unknown-target", "There is no such pane, tab or workspace.")
     }
 
     pub(crate) fn method_not_allowed(allow: &'static str) -> Self {
         let message = format!("This path takes {allow} only.");
         let refusal = Self::new(405, "method-not-allowed", message);
-        Self {
-            header: Some(("allow", allow)),
-            ..refusal
-        }
+        Self { header: Some(("allow", allow)), ..refusal }
     }
 
     pub(crate) fn not_supported(what: &str) -> Self {
-        Self::new(
-            409,
-            "not-supported",
-            format!("This agent does not take {what}."),
-        )
+        Self::new(409, "not-supported", format!("This agent does not take {what}."))
     }
 
     pub(crate) fn ask_open(ask_id: &str) -> Self {
-        Self::new(
-            409,
-            "ask-open",
-            "A question is open: answer it first, or steer, or stop.",
-        )
-        .with("askId", ask_id)
+        Self::new(409, "ask-open", "A question is open: answer it first, or steer, or stop.")
+            .with("askId", ask_id)
     }
 
     pub(crate) fn turn_moved(turn_id: Option<&str>) -> Self {
@@ -122,12 +98,8 @@ impl Refusal {
     }
 
     pub(crate) fn ask_changed(ask: Value) -> Self {
-        Self::new(
-            409,
-            "ask-changed",
-            "The question is not the one that was answered.",
-        )
-        .with("ask", ask)
+        Self::new(409, "ask-changed", "The question is not the one that was answered.")
+            .with("ask", ask)
     }
 
     pub(crate) fn refused(reason: &str) -> Self {
@@ -135,12 +107,8 @@ impl Refusal {
     }
 
     pub(crate) fn wire_mismatch(hello: &Hello) -> Self {
-        Self::new(
-            409,
-            "wire-mismatch",
-            "The two sides speak no version of the wire in common.",
-        )
-        .with("wire", json!(hello.wire))
+        Self::new(409, "wire-mismatch", "The two sides speak no version of the wire in common.")
+            .with("wire", json!(hello.wire))
     }
 
     pub(crate) fn too_large(message: impl Into<String>) -> Self {
@@ -148,11 +116,7 @@ impl Refusal {
     }
 
     pub(crate) fn not_json() -> Self {
-        Self::new(
-            415,
-            "not-json",
-            "A write is JSON: content-type application/json.",
-        )
+        Self::new(415, "not-json", "A write is JSON: content-type application/json.")
     }
 
     pub(crate) fn receipt_dropped() -> Self {
@@ -167,10 +131,7 @@ impl Refusal {
 
     pub(crate) fn starting() -> Self {
         let refusal = Self::new(503, "starting", "The agent is starting.");
-        Self {
-            header: Some(("retry-after", "1")),
-            ..refusal
-        }
+        Self { header: Some(("retry-after", "1")), ..refusal }
     }
 
     /// The body: `error` and `code` are the same word, because Collie has used both.

@@ -44,9 +44,7 @@ impl Route {
     /// Reads a method and a target such as `/durable/v1/panes/p/events?limit=9`.
     pub(crate) fn read(method: &str, target: &str) -> Result<Self, Refusal> {
         let (path, query) = target.split_once('?').unwrap_or((target, ""));
-        let below = path
-            .strip_prefix("/durable/v1/")
-            .ok_or_else(Refusal::unknown_path)?;
+        let below = path.strip_prefix("/durable/v1/").ok_or_else(Refusal::unknown_path)?;
         let parts: Vec<&str> = below.split('/').collect();
         let allowed = match parts[..] {
             ["hello"] => "GET, POST",
@@ -65,27 +63,15 @@ impl Route {
             ["state"] => Self::Read(Read::State),
             ["panes", pane, "events"] => {
                 let page = Page::read(query, 1000)?;
-                Self::Read(Read::Events {
-                    pane: segment("pane id", pane)?,
-                    page,
-                })
+                Self::Read(Read::Events { pane: segment("pane id", pane)?, page })
             }
-            ["history"] => Self::Read(Read::History {
-                page: Page::read(query, 200)?,
-            }),
+            ["history"] => Self::Read(Read::History { page: Page::read(query, 200)? }),
             ["history", session] => {
                 let page = Page::read(query, 200)?;
-                Self::Read(Read::HistoryItems {
-                    session: segment("session id", session)?,
-                    page,
-                })
+                Self::Read(Read::HistoryItems { session: segment("session id", session)?, page })
             }
-            ["panes", pane, "send"] => Self::Write(Write::Send {
-                pane: segment("pane id", pane)?,
-            }),
-            ["panes", pane, "stop"] => Self::Write(Write::Stop {
-                pane: segment("pane id", pane)?,
-            }),
+            ["panes", pane, "send"] => Self::Write(Write::Send { pane: segment("pane id", pane)? }),
+            ["panes", pane, "stop"] => Self::Write(Write::Stop { pane: segment("pane id", pane)? }),
             ["panes", pane, "actions", action] => Self::Write(Write::Action {
                 pane: segment("pane id", pane)?,
                 action: segment("action id", action)?,
@@ -111,10 +97,7 @@ impl Page {
             match name {
                 "after" => page.after = Some(cursor(value)?),
                 "limit" => {
-                    let limit = value
-                        .parse()
-                        .ok()
-                        .filter(|limit| (1..=most).contains(limit));
+                    let limit = value.parse().ok().filter(|limit| (1..=most).contains(limit));
                     let rule = || Refusal::bad_request(format!("limit is not 1 to {most}."));
                     page.limit = Some(limit.ok_or_else(rule)?);
                 }
@@ -127,13 +110,9 @@ impl Page {
 
 /// A cursor: 1 to 512 bytes of printable ASCII without a space (N129).
 fn cursor(encoded: &str) -> Result<String, Refusal> {
-    percent_decoded(encoded)
-        .filter(|cursor| is_cursor(cursor))
-        .ok_or_else(|| {
-            Refusal::bad_request(
-                "after is not 1 to 512 characters of printable ASCII without spaces.",
-            )
-        })
+    percent_decoded(encoded).filter(|cursor| is_cursor(cursor)).ok_or_else(|| {
+        Refusal::bad_request("after is not 1 to 512 characters of printable ASCII without spaces.")
+    })
 }
 
 pub(crate) fn is_cursor(text: &str) -> bool {
@@ -165,15 +144,14 @@ fn percent_decoded(encoded: &str) -> Option<String> {
 /// `id` as one segment of a path.
 pub(super) fn percent_encoded(id: &str) -> String {
     use std::fmt::Write as _;
-    id.bytes()
-        .fold(String::with_capacity(id.len()), |mut text, byte| {
-            if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-                text.push(char::from(byte));
-            } else {
-                let _ = write!(text, "%{byte:02X}");
-            }
-            text
-        })
+    id.bytes().fold(String::with_capacity(id.len()), |mut text, byte| {
+        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
+            text.push(char::from(byte));
+        } else {
+            let _ = write!(text, "%{byte:02X}");
+        }
+        text
+    })
 }
 
 #[cfg(test)]
@@ -189,47 +167,22 @@ mod tests {
     #[test]
     fn every_path_is_known_by_its_method() {
         let ask = Route::read("POST", "/durable/v1/panes/a%3Ab/asks/q1").unwrap();
-        assert_eq!(
-            ask,
-            Route::Write(Write::Answer {
-                pane: "a:b".into(),
-                ask: "q1".into()
-            })
-        );
+        assert_eq!(ask, Route::Write(Write::Answer { pane: "a:b".into(), ask: "q1".into() }));
         let events = Route::read("GET", "/durable/v1/panes/p/events?after=i%3A4&limit=7").unwrap();
-        let page = Page {
-            after: Some("i:4".into()),
-            limit: Some(7),
-        };
-        assert_eq!(
-            events,
-            Route::Read(Read::Events {
-                pane: "p".into(),
-                page
-            })
-        );
-        assert_eq!(
-            Route::read("POST", "/durable/v1/hello"),
-            Ok(Route::HelloFromCollie)
-        );
+        let page = Page { after: Some("i:4".into()), limit: Some(7) };
+        assert_eq!(events, Route::Read(Read::Events { pane: "p".into(), page }));
+        assert_eq!(Route::read("POST", "/durable/v1/hello"), Ok(Route::HelloFromCollie));
     }
 
     #[test]
     fn what_is_not_the_wire_is_refused() {
-        for target in [
-            "/",
-            "/durable/v1",
-            "/durable/v1/",
-            "/durable/v2/hello",
-            "/durable/v1/hello/",
-        ] {
+        for target in
+            ["/", "/durable/v1", "/durable/v1/", "/durable/v2/hello", "/durable/v1/hello/"]
+        {
             assert_eq!(code("GET", target), "unknown-path", "{target}");
         }
         assert_eq!(code("DELETE", "/durable/v1/state"), "method-not-allowed");
-        assert_eq!(
-            code("GET", "/durable/v1/panes/p/send"),
-            "method-not-allowed"
-        );
+        assert_eq!(code("GET", "/durable/v1/panes/p/send"), "method-not-allowed");
         for target in [
             "/durable/v1/panes//events",
             "/durable/v1/panes/%2F/events",

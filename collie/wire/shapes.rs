@@ -17,10 +17,7 @@ pub struct WireRange {
 /// What a durable agent can do. The phone shows a control only for what is on (N137).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-#[expect(
-    clippy::struct_excessive_bools,
-    reason = "the wire's own list of switches"
-)]
+#[expect(clippy::struct_excessive_bools, reason = "the wire's own list of switches")]
 pub struct Caps {
     /// Cards can be answered.
     pub asks: bool,
@@ -269,11 +266,7 @@ pub struct Event<I = Item, A = AskView> {
 
 /// What an event changed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-#[serde(
-    tag = "type",
-    rename_all = "kebab-case",
-    rename_all_fields = "camelCase"
-)]
+#[serde(tag = "type", rename_all = "kebab-case", rename_all_fields = "camelCase")]
 pub enum Change<I = Item, A = AskView> {
     /// An item was added, or replaced in place.
     Item {

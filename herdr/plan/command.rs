@@ -87,10 +87,7 @@ impl Command {
                 self.asked = true;
             }
             TransportError::Refused(refusal) if refusal.code == "invalid_resume_argv" => {
-                tracing::warn!(
-                    reason = refusal.message,
-                    "Herdr calls the resume command invalid"
-                );
+                tracing::warn!(reason = refusal.message, "Herdr calls the resume command invalid");
                 self.invalid = Some(command.clone());
             }
             TransportError::Refused(refusal) if refusal.code == "resume_not_accepted" => {
@@ -113,11 +110,7 @@ impl Command {
             }
         };
         let next = (tries < TRIES).then(|| now + PAUSE);
-        self.delayed = Some(Delayed {
-            command: command.clone(),
-            tries,
-            next,
-        });
+        self.delayed = Some(Delayed { command: command.clone(), tries, next });
     }
 
     /// A read-back was made: a command that was tried often enough gets its next chance.

@@ -107,10 +107,7 @@ impl ReadBackPlan {
             return Finding::Fine;
         };
         let same_agent = view.agent.as_deref() == Some(&self.agent);
-        let same_state = view
-            .agent_status
-            .as_deref()
-            .is_some_and(|s| reported.is_read_back_as(s));
+        let same_state = view.agent_status.as_deref().is_some_and(|s| reported.is_read_back_as(s));
         if same_agent && same_state {
             self.healing = Healing::Heard;
             self.warned = false;
@@ -118,10 +115,7 @@ impl ReadBackPlan {
             return Finding::Fine;
         }
         let (holder, shown) = (view.agent.clone(), view.agent_status.clone());
-        self.last = ReadBack::Differs {
-            agent: view.agent,
-            state: view.agent_status,
-        };
+        self.last = ReadBack::Differs { agent: view.agent, state: view.agent_status };
         let finding;
         (self.healing, finding) = match self.healing {
             Healing::Heard => (Healing::Claimed, Finding::Lost),

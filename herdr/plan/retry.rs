@@ -26,11 +26,8 @@ impl Retry {
     pub(super) fn waits_until(&self, generation: u64, now: Instant) -> Option<Instant> {
         let pending = self.pending.as_ref()?;
         // A new value does not sit out the long wait of an old one, and does not hammer Herdr either.
-        let until = if generation == pending.generation {
-            pending.until
-        } else {
-            pending.newer_until
-        };
+        let until =
+            if generation == pending.generation { pending.until } else { pending.newer_until };
         (until > now).then_some(until)
     }
 
@@ -41,11 +38,7 @@ impl Retry {
     pub(super) fn failed(&mut self, generation: u64, now: Instant) {
         let wait = FIRST.saturating_mul(1 << self.failures.min(8)).min(LONGEST);
         self.failures += 1;
-        self.pending = Some(Pending {
-            until: now + wait,
-            newer_until: now + FIRST,
-            generation,
-        });
+        self.pending = Some(Pending { until: now + wait, newer_until: now + FIRST, generation });
     }
 
     pub(super) fn succeeded(&mut self) {
@@ -68,16 +61,9 @@ mod tests {
         let mut retry = Retry::default();
         for expected in [250, 500, 1_000, 2_000, 4_000, 5_000, 5_000] {
             retry.failed(1, now);
-            assert_eq!(
-                retry.waits_until(1, now),
-                Some(now + Duration::from_millis(expected))
-            );
+            assert_eq!(retry.waits_until(1, now), Some(now + Duration::from_millis(expected)));
         }
-        assert_eq!(
-            retry.waits_until(2, now),
-            Some(now + FIRST),
-            "a newer value"
-        );
+        assert_eq!(retry.waits_until(2, now), Some(now + FIRST), "a newer value");
         retry.succeeded();
         assert_eq!(retry.waits_until(1, now), None);
         retry.failed(1, now);

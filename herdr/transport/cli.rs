@@ -43,10 +43,7 @@ pub(super) async fn exchange(
         .process_group(0)
         .spawn()
         .map_err(TransportError::Run)?;
-    let mut run = Run {
-        group: child.id(),
-        child,
-    };
+    let mut run = Run { group: child.id(), child };
     let Ok(result) = timeout(LIMIT, run.finish()).await else {
         run.kill();
         // Reaped here, so that no zombie stays in the agent. It was killed: this is short.
@@ -138,10 +135,7 @@ fn judge(status: ExitStatus, output: &[u8], errors: &[u8]) -> Result<Answer, Tra
             Err(TransportError::NoResumeCommands)
         }
         Some(2) => Err(TransportError::Usage(text())),
-        _ => Err(TransportError::Failed {
-            status: status.to_string(),
-            text: text(),
-        }),
+        _ => Err(TransportError::Failed { status: status.to_string(), text: text() }),
     }
 }
 
@@ -149,8 +143,7 @@ fn judge(status: ExitStatus, output: &[u8], errors: &[u8]) -> Result<Answer, Tra
 fn text_ends_the_option(errors: &[u8], output: &[u8]) -> bool {
     [errors, output].into_iter().any(|text| {
         String::from_utf8_lossy(text).lines().any(|line| {
-            line.trim_end_matches(['\'', '"', '`', ' '])
-                .ends_with("unknown option: --")
+            line.trim_end_matches(['\'', '"', '`', ' ']).ends_with("unknown option: --")
         })
     })
 }
@@ -161,12 +154,8 @@ mod tests {
     use std::os::unix::process::ExitStatusExt;
 
     fn exit(code: i32, output: &str, errors: &str) -> Result<Answer, String> {
-        judge(
-            ExitStatus::from_raw(code << 8),
-            output.as_bytes(),
-            errors.as_bytes(),
-        )
-        .map_err(|error| error.to_string())
+        judge(ExitStatus::from_raw(code << 8), output.as_bytes(), errors.as_bytes())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -179,15 +168,9 @@ mod tests {
         assert_eq!(exit(1, "", json), refused);
         let old = "Herdr's program is older than 0.9.2 and takes no resume command";
         assert_eq!(exit(2, "", "unknown option: --\n"), Err(old.to_owned()));
-        assert_eq!(
-            exit(2, "", "error: unknown option: --\nusage: …"),
-            Err(old.to_owned())
-        );
+        assert_eq!(exit(2, "", "error: unknown option: --\nusage: …"), Err(old.to_owned()));
         let usage = "Herdr's program did not understand its options: unknown option: --seq";
-        assert_eq!(
-            exit(2, "", "unknown option: --seq\n"),
-            Err(usage.to_owned())
-        );
+        assert_eq!(exit(2, "", "unknown option: --seq\n"), Err(usage.to_owned()));
         let failed = "Herdr's program failed with exit status: 1: no server";
         assert_eq!(exit(1, "", "no server\n"), Err(failed.to_owned()));
     }

@@ -90,17 +90,11 @@ pub(super) struct Ways {
 impl Ways {
     pub(super) fn new(environment: Environment, claimant: Claimant) -> Self {
         let socket_path = environment.socket_path().to_owned();
-        Self {
-            claimant,
-            environment,
-            socket_path,
-            socket_rests_until: None,
-        }
+        Self { claimant, environment, socket_path, socket_rests_until: None }
     }
 
     fn socket_rests(&self) -> bool {
-        self.socket_rests_until
-            .is_some_and(|until| Instant::now() < until)
+        self.socket_rests_until.is_some_and(|until| Instant::now() < until)
     }
 }
 
@@ -112,10 +106,7 @@ impl Transport for Ways {
             match socket::exchange(&self.socket_path, &line).await {
                 Ok(answer) => {
                     self.socket_rests_until = None;
-                    return Ok(Reply {
-                        answer,
-                        over: TransportKind::Socket,
-                    });
+                    return Ok(Reply { answer, over: TransportKind::Socket });
                 }
                 Err(error) if error.is_herdrs_word() => {
                     self.socket_rests_until = None;
@@ -138,10 +129,7 @@ impl Transport for Ways {
                 if socket_error.is_some() {
                     self.socket_rests_until = Some(Instant::now() + SOCKET_REST);
                 }
-                Ok(Reply {
-                    answer,
-                    over: TransportKind::Cli,
-                })
+                Ok(Reply { answer, over: TransportKind::Cli })
             }
             Err(error) => {
                 // Neither is better than the other now.

@@ -35,10 +35,7 @@ async fn converse(path: &Path, line: &[u8]) -> Result<Answer, TransportError> {
     };
     let mut stream = UnixStream::from_std(stream).map_err(TransportError::Connect)?;
     // Only a line longer than the socket's buffer leaves something over.
-    stream
-        .write_all(&line[written..])
-        .await
-        .map_err(TransportError::Broken)?;
+    stream.write_all(&line[written..]).await.map_err(TransportError::Broken)?;
     let text = read_line(&mut stream).await?;
     match read_answer(&text) {
         Some(Ok(answer)) => Ok(answer),
@@ -51,10 +48,7 @@ async fn read_line(stream: &mut UnixStream) -> Result<Vec<u8>, TransportError> {
     let mut text = Vec::with_capacity(512);
     loop {
         let before = text.len();
-        let count = stream
-            .read_buf(&mut text)
-            .await
-            .map_err(TransportError::Broken)?;
+        let count = stream.read_buf(&mut text).await.map_err(TransportError::Broken)?;
         if let Some(end) = memchr::memchr(b'\n', &text[before..]) {
             text.truncate(before + end);
             return Ok(text);

@@ -2,17 +2,21 @@
 
 use super::inside::Inside;
 use super::{Exit, Failure};
-use crate::link::{SayParams, method};
+use crate::link::{SayKind, SayParams, method};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
-    /// What it says.
+    /// Who says it, or how.
+    #[arg(long, value_name = "KIND", value_enum, default_value_t = SayKind::Reply)]
+    kind: SayKind,
+    /// What is said.
     text: String,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut inside = Inside::find()?;
-    let params = SayParams { session: inside.session.clone(), text: arguments.text };
+    let Arguments { kind, text } = arguments;
+    let params = SayParams { session: inside.session.clone(), kind, text };
     inside.report(method::SAY, &params)?;
     Ok(Exit::Done)
 }

@@ -70,8 +70,8 @@ impl Client {
 
         let deadline = limit.map(|limit| Instant::now() + limit);
         let answer = self.read_line(deadline)?;
-        let response: Response =
-            serde_json::from_slice(&answer).map_err(|error| CallError::BadAnswer(error.to_string()))?;
+        let response: Response = serde_json::from_slice(&answer)
+            .map_err(|error| CallError::BadAnswer(error.to_string()))?;
         match (response.result, response.error) {
             (_, Some(error)) => Err(CallError::Refused(error)),
             (result, None) => serde_json::from_value(result.unwrap_or(Value::Null))

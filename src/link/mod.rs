@@ -9,7 +9,10 @@ mod protocol;
 mod server;
 
 pub(crate) use client::{CallError, Client};
-pub(crate) use protocol::{AskParams, AskResult, ApproveParams, ApproveResult, OptionParam, SayParams, StateParams, StateWord, code, method};
+pub(crate) use protocol::{
+    ApproveParams, ApproveResult, AskParams, AskResult, OptionParam, SayKind, SayParams,
+    StateParams, StateWord, code, method,
+};
 pub(crate) use server::Server;
 
 /// The environment variable that names the link's socket.

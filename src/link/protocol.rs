@@ -74,7 +74,26 @@ pub(crate) struct StateParams {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SayParams {
     pub(crate) session: String,
+    #[serde(default)]
+    pub(crate) kind: SayKind,
     pub(crate) text: String,
+}
+
+/// Who says something, or how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, clap::ValueEnum)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum SayKind {
+    /// The user.
+    User,
+    /// The agent.
+    #[default]
+    Reply,
+    /// The agent, to itself.
+    Thinking,
+    /// The agent, in Markdown.
+    Markdown,
+    /// A line about the conversation.
+    Notice,
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -8,14 +8,14 @@ use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
-use tokio::net::{UnixListener, UnixStream};
 use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::net::{UnixListener, UnixStream};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::protocol::{
     ApproveParams, ApproveResult, AskParams, AskResult, ErrorObject, LINE_LIMIT, Request, Response,
-    SayParams, SayResult, StateParams, code, method,
+    SayKind, SayParams, SayResult, StateParams, code, method,
 };
 use crate::collie::DecidedBy;
 use crate::os::peer::Peer;
@@ -106,11 +106,7 @@ async fn read_line(reader: &mut BufReader<OwnedReadHalf>, line: &mut Vec<u8>) ->
     line.pop_if(|last| *last == b'\n').map(|_| ())
 }
 
-async fn read_requests(
-    reader: OwnedReadHalf,
-    presence: &Presence,
-    answers: mpsc::Sender<Vec<u8>>,
-) {
+async fn read_requests(reader: OwnedReadHalf, presence: &Presence, answers: mpsc::Sender<Vec<u8>>) {
     let mut reader = BufReader::new(reader);
     let mut line = Vec::new();
     let mut asks = JoinSet::new();
@@ -187,10 +183,7 @@ impl Asked {
                         option_ids: Some(answer.option_ids().to_vec()),
                         decided_by: DecidedBy::Phone,
                     },
-                    Err(closed) => AskResult {
-                        option_ids: None,
-                        decided_by: closed.decided_by,
-                    },
+                    Err(closed) => AskResult { option_ids: None, decided_by: closed.decided_by },
                 };
                 to_value(&result)
             }
@@ -269,10 +262,16 @@ fn state(request: &Request<'_>, presence: &Presence) -> Result<Value, ErrorObjec
 }
 
 fn say(request: &Request<'_>, presence: &Presence) -> Result<Value, ErrorObject> {
-    let SayParams { session: id, text } = params(request)?;
-    let id = session(presence, &id)?
-        .say(&text)
-        .map_err(|error| ErrorObject::new(code::INVALID_PARAMS, error.to_string()))?;
+    let SayParams { session: id, kind, text } = params(request)?;
+    let session = session(presence, &id)?;
+    let said = match kind {
+        SayKind::User => session.heard(&text),
+        SayKind::Reply => session.say(&text),
+        SayKind::Thinking => session.think(&text),
+        SayKind::Markdown => session.say_markdown(&text),
+        SayKind::Notice => session.notice(&text),
+    };
+    let id = said.map_err(|error| ErrorObject::new(code::INVALID_PARAMS, error.to_string()))?;
     to_value(&SayResult { id })
 }
 

@@ -46,9 +46,7 @@ pub(crate) fn state(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
 mod tests {
     use super::*;
 
-    fn given<'a>(
-        variables: &'a [(&'a str, &'a str)],
-    ) -> impl Fn(&str) -> Option<OsString> + 'a {
+    fn given<'a>(variables: &'a [(&'a str, &'a str)]) -> impl Fn(&str) -> Option<OsString> + 'a {
         move |name| {
             variables.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into())
         }

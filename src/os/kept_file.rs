@@ -10,10 +10,7 @@ use std::path::Path;
 /// # Errors
 /// The system's, or a folder that is a link, not ours, or open to others and not to be closed.
 pub(crate) fn private_folder(folder: &Path) -> io::Result<()> {
-    DirBuilder::new()
-        .recursive(true)
-        .mode(0o700)
-        .create(folder)?;
+    DirBuilder::new().recursive(true).mode(0o700).create(folder)?;
     let metadata = fs::symlink_metadata(folder)?;
     if !metadata.is_dir() {
         return Err(refused(folder, "is not a folder"));
@@ -55,10 +52,7 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
 }
 
 fn refused(path: &Path, why: &str) -> io::Error {
-    io::Error::new(
-        io::ErrorKind::PermissionDenied,
-        format!("{} {why}", path.display()),
-    )
+    io::Error::new(io::ErrorKind::PermissionDenied, format!("{} {why}", path.display()))
 }
 
 #[cfg(test)]

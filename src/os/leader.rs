@@ -59,10 +59,7 @@ impl Image {
         };
         let arguments = texts(arguments)?;
         let shell = [c"/bin/sh".to_owned(), path.clone()];
-        let shell_arguments = shell
-            .into_iter()
-            .chain(arguments.iter().skip(1).cloned())
-            .collect();
+        let shell_arguments = shell.into_iter().chain(arguments.iter().skip(1).cloned()).collect();
         Ok(Self {
             path,
             arguments: Pointers::new(arguments),
@@ -81,15 +78,8 @@ struct Pointers {
 
 impl Pointers {
     fn new(strings: Vec<CString>) -> Self {
-        let array = strings
-            .iter()
-            .map(|text| text.as_ptr())
-            .chain([std::ptr::null()])
-            .collect();
-        Self {
-            _strings: strings,
-            array,
-        }
+        let array = strings.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
+        Self { _strings: strings, array }
     }
 }
 
@@ -137,11 +127,7 @@ pub(crate) fn start(image: &Image, pty: Option<Pty<'_>>, ignored: u64) -> io::Re
     let (failure, failure_end) = private_pipe()?;
     let mut before = SigSet::empty();
     // No handler of ours may run in the new processes.
-    pthread_sigmask(
-        SigmaskHow::SIG_SETMASK,
-        Some(&SigSet::all()),
-        Some(&mut before),
-    )?;
+    pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))?;
     // SAFETY: the child calls only async-signal-safe functions and does not return.
     let forked = unsafe { fork() };
     if let Ok(ForkResult::Child) = forked {
@@ -159,12 +145,7 @@ pub(crate) fn start(image: &Image, pty: Option<Pty<'_>>, ignored: u64) -> io::Re
     match (agent, errno) {
         (Some(agent), None) => {
             let in_session = pty.is_some();
-            Ok(Leader {
-                process: leader,
-                agent: Pid::from_raw(agent),
-                reports,
-                in_session,
-            })
+            Ok(Leader { process: leader, agent: Pid::from_raw(agent), reports, in_session })
         }
         (_, errno) => {
             end(leader);
@@ -326,11 +307,8 @@ fn execute(image: &Image, in_session: bool, ignored: u64, failure: &OwnedFd) -> 
         let _ = tcsetpgrp(STDIN, own);
     }
     for signal in Signal::iterator() {
-        let action = if ignored & (1 << signal as i32) == 0 {
-            libc::SIG_DFL
-        } else {
-            libc::SIG_IGN
-        };
+        let action =
+            if ignored & (1 << signal as i32) == 0 { libc::SIG_DFL } else { libc::SIG_IGN };
         // SAFETY: neither action runs code of ours.
         unsafe { libc::signal(signal as i32, action) };
     }
@@ -342,11 +320,7 @@ fn execute(image: &Image, in_session: bool, ignored: u64, failure: &OwnedFd) -> 
     if Errno::last() == Errno::ENOEXEC {
         // SAFETY: as above.
         unsafe {
-            libc::execve(
-                c"/bin/sh".as_ptr(),
-                image.shell_arguments.array.as_ptr(),
-                environment,
-            )
+            libc::execve(c"/bin/sh".as_ptr(), image.shell_arguments.array.as_ptr(), environment)
         };
     }
     write_number(failure, Errno::last_raw());

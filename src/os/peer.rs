@@ -83,11 +83,7 @@ impl Peer {
         use nix::sys::socket::{getsockopt, sockopt};
         let credentials = getsockopt(socket, sockopt::PeerCredentials)?;
         let handle = getsockopt(socket, sockopt::PeerPidfd).ok();
-        Ok(Self {
-            uid: credentials.uid(),
-            pid: credentials.pid(),
-            handle,
-        })
+        Ok(Self { uid: credentials.uid(), pid: credentials.pid(), handle })
     }
 }
 
@@ -101,10 +97,7 @@ impl Peer {
         use nix::sys::socket::{getsockopt, sockopt};
         let credentials = getsockopt(socket, sockopt::LocalPeerCred)?;
         let pid = getsockopt(socket, sockopt::LocalPeerPid)?;
-        Ok(Self {
-            uid: credentials.uid(),
-            pid,
-        })
+        Ok(Self { uid: credentials.uid(), pid })
     }
 }
 
@@ -157,9 +150,7 @@ fn process(pid: i32) -> Option<Process> {
 #[cfg(target_os = "linux")]
 fn parse_stat(stat: &[u8]) -> Option<Process> {
     let end = stat.iter().rposition(|&byte| byte == b')')?;
-    let mut fields = std::str::from_utf8(&stat[end + 1..])
-        .ok()?
-        .split_ascii_whitespace();
+    let mut fields = std::str::from_utf8(&stat[end + 1..]).ok()?.split_ascii_whitespace();
     let parent = fields.nth(1)?.parse().ok()?;
     let started = fields.nth(17)?.parse().ok()?;
     Some(Process { parent, started })
@@ -176,19 +167,13 @@ fn process(pid: i32) -> Option<Process> {
     // SAFETY: the buffer is of the size that is given, and all its bytes are valid as zeros.
     let (written, info) = unsafe {
         let buffer = info.as_mut_ptr().cast();
-        (
-            libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, buffer, length),
-            info.assume_init(),
-        )
+        (libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, buffer, length), info.assume_init())
     };
     if written != length {
         return None;
     }
     let started = info.pbi_start_tvsec * 1_000_000 + info.pbi_start_tvusec;
-    Some(Process {
-        parent: i32::try_from(info.pbi_ppid).ok()?,
-        started,
-    })
+    Some(Process { parent: i32::try_from(info.pbi_ppid).ok()?, started })
 }
 
 #[cfg(not(any(target_os = "linux", target_os = "macos")))]
@@ -230,26 +215,13 @@ mod tests {
         let pid = child.id().cast_signed();
         child.wait().unwrap();
         let uid = nix::unistd::geteuid().as_raw();
-        assert!(
-            Peer {
-                uid,
-                pid,
-                handle: None
-            }
-            .is_self_or_descendant()
-        );
+        assert!(Peer { uid, pid, handle: None }.is_self_or_descendant());
     }
 
     #[test]
     fn a_name_may_hold_anything() {
         let stat = b"42 (a) b) (c) S 7 42 42 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 99 1 2\n";
-        assert_eq!(
-            parse_stat(stat),
-            Some(Process {
-                parent: 7,
-                started: 99
-            })
-        );
+        assert_eq!(parse_stat(stat), Some(Process { parent: 7, started: 99 }));
         assert_eq!(parse_stat(b"42 (a) S"), None);
         assert_eq!(parse_stat(b""), None);
     }

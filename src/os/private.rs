@@ -35,10 +35,7 @@ fn failed(verb: &str, path: &Path) -> impl FnOnce(io::Error) -> PrivateSocketErr
 }
 
 fn not_private(part: &Path, rule: impl Into<String>) -> PrivateSocketError {
-    PrivateSocketError::NotPrivate {
-        part: part.to_owned(),
-        rule: rule.into(),
-    }
+    PrivateSocketError::NotPrivate { part: part.to_owned(), rule: rule.into() }
 }
 
 /// A socket that only its user can reach.
@@ -66,17 +63,12 @@ impl PrivateSocket {
     pub(crate) fn bind(path: &Path) -> Result<Self, PrivateSocketError> {
         let bytes = path.as_os_str().len();
         let plain = |component| matches!(component, Component::RootDir | Component::Normal(_));
-        let not_absolute = || PrivateSocketError::NotAbsolute {
-            path: path.to_owned(),
-        };
+        let not_absolute = || PrivateSocketError::NotAbsolute { path: path.to_owned() };
         if !path.is_absolute() || !path.components().all(plain) {
             return Err(not_absolute());
         }
         if bytes > PATH_LIMIT {
-            return Err(PrivateSocketError::PathTooLong {
-                path: path.to_owned(),
-                bytes,
-            });
+            return Err(PrivateSocketError::PathTooLong { path: path.to_owned(), bytes });
         }
         let folder = path.parent().ok_or_else(not_absolute)?;
         private_folder(folder)?;
@@ -86,11 +78,7 @@ impl PrivateSocket {
         let listener = UnixListener::bind(path).map_err(failed("bind", path))?;
         let made = fs::symlink_metadata(path).map_err(failed("look at", path))?;
         let identity = (made.dev(), made.ino());
-        let guard = SocketGuard {
-            path: path.to_owned(),
-            identity,
-            lock,
-        };
+        let guard = SocketGuard { path: path.to_owned(), identity, lock };
         // Until here the folder alone has kept others away.
         fs::set_permissions(path, fs::Permissions::from_mode(0o600))
             .map_err(failed("make private", path))?;
@@ -98,9 +86,7 @@ impl PrivateSocket {
         if made.mode() & 0o077 != 0 || !is_own(&made) || (made.dev(), made.ino()) != identity {
             return Err(not_private(path, "did not stay private after it was made"));
         }
-        listener
-            .set_nonblocking(true)
-            .map_err(failed("listen at", path))?;
+        listener.set_nonblocking(true).map_err(failed("listen at", path))?;
         Ok(Self { listener, guard })
     }
 }
@@ -155,10 +141,7 @@ fn check_folder(
     }
     if is_last {
         if !is_own(found) {
-            return Err(not_private(
-                part,
-                format!("belongs to user {}, not to you", found.uid()),
-            ));
+            return Err(not_private(part, format!("belongs to user {}, not to you", found.uid())));
         }
         if mode & 0o777 != 0o700 {
             return Err(not_private(part, format!("has mode {mode:04o}, not 0700")));
@@ -196,10 +179,7 @@ pub(crate) fn private_file(path: &Path) -> Result<File, PrivateSocketError> {
         return Err(not_private(path, "is not a file"));
     }
     if !is_own(&found) {
-        return Err(not_private(
-            path,
-            format!("belongs to user {}, not to you", found.uid()),
-        ));
+        return Err(not_private(path, format!("belongs to user {}, not to you", found.uid())));
     }
     if found.mode() & 0o077 != 0 {
         let rule = format!("has mode {:04o}, not 0600", found.mode() & 0o7777);
@@ -226,23 +206,16 @@ impl Lock {
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    return Err(PrivateSocketError::AlreadyServed {
-                        path: socket.to_owned(),
-                    });
+                    return Err(PrivateSocketError::AlreadyServed { path: socket.to_owned() });
                 }
                 Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
             }
-            let lock = Self {
-                path: path.clone(),
-                file,
-            };
+            let lock = Self { path: path.clone(), file };
             if lock.is_at_its_path() {
                 return Ok(lock);
             }
         }
-        Err(PrivateSocketError::AlreadyServed {
-            path: socket.to_owned(),
-        })
+        Err(PrivateSocketError::AlreadyServed { path: socket.to_owned() })
     }
 
     fn is_at_its_path(&self) -> bool {
@@ -273,13 +246,8 @@ fn remove_if_stale(path: &Path) -> Result<(), PrivateSocketError> {
         return Err(not_private(path, "is there already, and is not a socket"));
     }
     let address = UnixAddr::new(path).map_err(|errno| failed("name", path)(errno.into()))?;
-    let probe = socket(
-        AddressFamily::Unix,
-        SockType::Stream,
-        SockFlag::empty(),
-        None,
-    )
-    .map_err(|errno| failed("make a socket for", path)(errno.into()))?;
+    let probe = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None)
+        .map_err(|errno| failed("make a socket for", path)(errno.into()))?;
     let probe = std::os::unix::net::UnixStream::from(probe);
     // A stopped server whose queue is full would hold a blocking connect for ever.
     probe.set_nonblocking(true).map_err(failed("probe", path))?;
@@ -287,9 +255,7 @@ fn remove_if_stale(path: &Path) -> Result<(), PrivateSocketError> {
         Err(Errno::ECONNREFUSED) => fs::remove_file(path).map_err(failed("remove", path)),
         Err(Errno::ENOENT) => Ok(()),
         // Connected, or a full queue: somebody listens. Anything else is not known to be dead.
-        _ => Err(PrivateSocketError::AlreadyServed {
-            path: path.to_owned(),
-        }),
+        _ => Err(PrivateSocketError::AlreadyServed { path: path.to_owned() }),
     }
 }
 
@@ -336,13 +302,9 @@ mod tests {
         assert!(rule(Path::new("app.sock")).starts_with("the socket path is not absolute"));
         assert!(rule(Path::new("/tmp/../app.sock")).starts_with("the socket path is not absolute"));
         let root = folder();
-        let long = root
-            .path()
-            .join("x".repeat(PATH_LIMIT + 1 - root.path().as_os_str().len() - 1));
+        let long = root.path().join("x".repeat(PATH_LIMIT + 1 - root.path().as_os_str().len() - 1));
         assert!(rule(&long).starts_with("the socket path is 104 bytes long, at most 103"));
-        let fits = root
-            .path()
-            .join("x".repeat(PATH_LIMIT - root.path().as_os_str().len() - 1));
+        let fits = root.path().join("x".repeat(PATH_LIMIT - root.path().as_os_str().len() - 1));
         assert!(PrivateSocket::bind(&fits).is_ok());
     }
 
@@ -371,10 +333,7 @@ mod tests {
         assert!(rule(&file.join("s")).ends_with("is not a folder"));
         assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
         symlink(&file, real.join("s.lock")).unwrap();
-        assert!(
-            rule(&real.join("s")).starts_with("cannot open"),
-            "a lock behind a link"
-        );
+        assert!(rule(&real.join("s")).starts_with("cannot open"), "a lock behind a link");
     }
 
     #[test]
@@ -395,12 +354,7 @@ mod tests {
         let mut waiting = Vec::new();
         // Fill the queue, as a stopped server's fills: the next connect would block.
         loop {
-            let probe = socket(
-                AddressFamily::Unix,
-                SockType::Stream,
-                SockFlag::empty(),
-                None,
-            );
+            let probe = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None);
             let probe = UnixStream::from(probe.unwrap());
             probe.set_nonblocking(true).unwrap();
             let full = connect(probe.as_raw_fd(), &UnixAddr::new(&path).unwrap()).is_err();
@@ -410,10 +364,7 @@ mod tests {
             }
         }
         let error = PrivateSocket::bind(&path).unwrap_err();
-        assert!(
-            matches!(error, PrivateSocketError::AlreadyServed { .. }),
-            "{error}"
-        );
+        assert!(matches!(error, PrivateSocketError::AlreadyServed { .. }), "{error}");
         assert!(path.exists());
     }
 

@@ -7,14 +7,10 @@ use nix::unistd::{Pid, getsid};
 /// no such process, or the system does not tell.
 pub(crate) fn session_of(pid: Option<u32>) -> Option<u32> {
     let pid = match pid {
-        Some(pid) => Some(Pid::from_raw(
-            i32::try_from(pid).ok().filter(|pid| *pid > 0)?,
-        )),
+        Some(pid) => Some(Pid::from_raw(i32::try_from(pid).ok().filter(|pid| *pid > 0)?)),
         None => None,
     };
-    getsid(pid)
-        .ok()
-        .and_then(|leader| u32::try_from(leader.as_raw()).ok())
+    getsid(pid).ok().and_then(|leader| u32::try_from(leader.as_raw()).ok())
 }
 
 /// Ends every process of the group that `leader` leads. It must be a child that has not been reaped

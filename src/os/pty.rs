@@ -23,10 +23,7 @@ impl Master {
     pub(crate) fn open(size: Size, like: BorrowedFd<'_>) -> io::Result<Self> {
         let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY)?;
         fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
-        fcntl(
-            &master,
-            FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK),
-        )?;
+        fcntl(&master, FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK))?;
         grantpt(&master)?;
         unlockpt(&master)?;
         let name = CString::new(slave_name(&master)?)?;
@@ -47,9 +44,7 @@ impl Master {
 
     /// The process group that has the agent's end now: what Ctrl-C would reach.
     pub(crate) fn foreground(&self) -> Option<Pid> {
-        tcgetpgrp(self.master.as_fd())
-            .ok()
-            .filter(|group| group.as_raw() > 1)
+        tcgetpgrp(self.master.as_fd()).ok().filter(|group| group.as_raw() > 1)
     }
 }
 

@@ -10,10 +10,8 @@ use std::io;
 pub(crate) fn hex(bytes: usize) -> io::Result<String> {
     let mut buffer = vec![0_u8; bytes];
     getrandom::fill(&mut buffer).map_err(|error| io::Error::other(error.to_string()))?;
-    Ok(buffer
-        .iter()
-        .fold(String::with_capacity(bytes * 2), |mut text, byte| {
-            let _ = write!(text, "{byte:02x}");
-            text
-        }))
+    Ok(buffer.iter().fold(String::with_capacity(bytes * 2), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    }))
 }

@@ -118,9 +118,7 @@ impl Signals {
         for (origin, word) in ORIGINS.into_iter().zip(&NOTED) {
             let bits = word.swap(0, Ordering::SeqCst);
             noted.extend(
-                Signal::iterator()
-                    .filter(|&signal| bits & bit(signal) != 0)
-                    .map(|s| (s, origin)),
+                Signal::iterator().filter(|&signal| bits & bit(signal) != 0).map(|s| (s, origin)),
             );
         }
         noted
@@ -137,11 +135,7 @@ impl AsFd for Signals {
 /// Gives the terminal back before this process dies of itself.
 pub(crate) fn restore_terminal_on_death() -> io::Result<()> {
     for signal in FATAL {
-        install(
-            signal,
-            SigHandler::Handler(give_back_and_die),
-            SaFlags::SA_ONSTACK,
-        )?;
+        install(signal, SigHandler::Handler(give_back_and_die), SaFlags::SA_ONSTACK)?;
     }
     Ok(())
 }
@@ -155,9 +149,7 @@ pub(crate) fn bit(signal: Signal) -> u64 {
 /// without a shell that could continue us (an orphaned process group) the kernel does not.
 pub(crate) fn stop_by(signal: i32) -> bool {
     // SIGSTOP would stop us for ever where the others are let pass.
-    let signal = Signal::try_from(signal)
-        .ok()
-        .filter(|&signal| signal != Signal::SIGSTOP);
+    let signal = Signal::try_from(signal).ok().filter(|&signal| signal != Signal::SIGSTOP);
     let signal = signal.unwrap_or(Signal::SIGTSTP);
     for word in &NOTED {
         word.fetch_and(!bit(Signal::SIGCONT), Ordering::SeqCst);
@@ -176,9 +168,7 @@ pub(crate) fn stop_by(signal: i32) -> bool {
     }
     // SAFETY: `before` was in force until the call above.
     let _ = unsafe { sigaction(signal, &before) };
-    NOTED
-        .iter()
-        .any(|word| word.load(Ordering::SeqCst) & bit(Signal::SIGCONT) != 0)
+    NOTED.iter().any(|word| word.load(Ordering::SeqCst) & bit(Signal::SIGCONT) != 0)
 }
 
 /// Ends this process by `signal`, so that whoever waits sees what it would have seen of the agent.

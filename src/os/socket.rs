@@ -28,12 +28,7 @@ fn open_socket() -> io::Result<OwnedFd> {
 #[cfg(target_os = "macos")]
 fn open_socket() -> io::Result<OwnedFd> {
     use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
-    let socket = socket(
-        AddressFamily::Unix,
-        SockType::Stream,
-        SockFlag::empty(),
-        None,
-    )?;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, SockFlag::empty(), None)?;
     fcntl(&socket, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
     fcntl(&socket, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
     Ok(socket)
@@ -68,15 +63,9 @@ mod tests {
     fn nobody_there_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("s");
-        assert_eq!(
-            connect_at_once(&path).unwrap_err().kind(),
-            io::ErrorKind::NotFound
-        );
+        assert_eq!(connect_at_once(&path).unwrap_err().kind(), io::ErrorKind::NotFound);
         drop(UnixListener::bind(&path).unwrap());
-        assert_eq!(
-            connect_at_once(&path).unwrap_err().kind(),
-            io::ErrorKind::ConnectionRefused
-        );
+        assert_eq!(connect_at_once(&path).unwrap_err().kind(), io::ErrorKind::ConnectionRefused);
         let long = folder.path().join("x".repeat(200));
         assert!(connect_at_once(&long).is_err());
     }

@@ -30,12 +30,7 @@ pub(crate) struct Size {
 
 /// The size of the terminal behind `fd`.
 pub(crate) fn size(fd: BorrowedFd<'_>) -> io::Result<Size> {
-    let mut size = libc::winsize {
-        ws_row: 0,
-        ws_col: 0,
-        ws_xpixel: 0,
-        ws_ypixel: 0,
-    };
+    let mut size = libc::winsize { ws_row: 0, ws_col: 0, ws_xpixel: 0, ws_ypixel: 0 };
     // SAFETY: `size` is a live winsize, which is what this request fills.
     let result = unsafe { libc::ioctl(fd.as_raw_fd(), libc::TIOCGWINSZ, &raw mut size) };
     check(result)?;
@@ -163,10 +158,7 @@ impl Terminal {
         // Behind `su` the terminal can belong to somebody else: then the inherited one has to do,
         // with writes small enough not to block for long.
         let fd = stdin.as_fd().try_clone_to_owned().ok()?;
-        Some(Self {
-            fd,
-            reopened: false,
-        })
+        Some(Self { fd, reopened: false })
     }
 
     /// The most that one write may take.
@@ -290,9 +282,5 @@ fn set_termios(fd: RawFd, modes: *const libc::termios) -> io::Result<()> {
 }
 
 fn check(result: libc::c_int) -> io::Result<()> {
-    if result == -1 {
-        Err(io::Error::last_os_error())
-    } else {
-        Ok(())
-    }
+    if result == -1 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }

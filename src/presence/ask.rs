@@ -194,9 +194,7 @@ impl Future for Approval {
 
 fn verdict(ask_id: String, outcome: Result<Answer, AskClosed>) -> Verdict {
     match outcome {
-        Ok(answer) => {
-            Verdict { approved: answer.allowed(), decided_by: DecidedBy::Phone, ask_id }
-        }
+        Ok(answer) => Verdict { approved: answer.allowed(), decided_by: DecidedBy::Phone, ask_id },
         Err(closed) => Verdict { approved: false, decided_by: closed.decided_by, ask_id },
     }
 }
@@ -204,7 +202,9 @@ fn verdict(ask_id: String, outcome: Result<Answer, AskClosed>) -> Verdict {
 /// The call in one line, such as `refund(order: "5521", amount: 40)` (N095).
 fn call_summary(tool: &str, arguments: &Value) -> String {
     let arguments: Vec<String> = match arguments {
-        Value::Object(named) => named.iter().map(|(name, value)| format!("{name}: {value}")).collect(),
+        Value::Object(named) => {
+            named.iter().map(|(name, value)| format!("{name}: {value}")).collect()
+        }
         Value::Null => Vec::new(),
         other => vec![other.to_string()],
     };

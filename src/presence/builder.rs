@@ -160,12 +160,10 @@ async fn open_collie(
     socket: Result<PathBuf, FaceStatus>,
     host_name: String,
 ) -> Result<collie::Collie, FaceStatus> {
-    let options = collie::Options {
-        host_name: Some(host_name),
-        socket: Some(socket?),
-        caps: Some(collie::Caps { asks: true, ..collie::Caps::NONE }),
-        ..collie::Options::default()
-    };
+    let mut options = collie::Options::default();
+    options.host_name = Some(host_name);
+    options.socket = Some(socket?);
+    options.caps = Some(collie::Caps { asks: true, ..collie::Caps::NONE });
     collie::open(options).await.map_err(|error| FaceStatus::Off(error.to_string()))
 }
 

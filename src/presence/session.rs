@@ -9,8 +9,9 @@ use serde_json::Value;
 
 use super::builder::path_segment;
 use super::{ApprovalQuestion, Inner, Question};
-use crate::collie::{self, Pane, PaneEdit, PaneState};
+use crate::collie::{self, Item, Pane, PaneEdit, PaneState};
 use crate::herdr;
+use crate::os::random;
 use crate::session::{Model, Rank, SessionId, SessionIdError, Shown, State};
 
 /// Why a session cannot open.
@@ -188,9 +189,45 @@ impl Session {
     /// # Errors
     /// Collie would throw the item away. Without Collie nothing is said, and nothing fails.
     pub fn say(&self, text: &str) -> Result<String, SayError> {
-        let id = crate::os::random::hex(8).map_err(|error| SayError(error.to_string()))?;
+        self.item(|id| Item::reply(id, text))
+    }
+
+    /// The same in Markdown.
+    ///
+    /// # Errors
+    /// As [`Session::say`].
+    pub fn say_markdown(&self, text: &str) -> Result<String, SayError> {
+        self.item(|id| Item::markdown(id, text))
+    }
+
+    /// Shows what the agent thinks: a `thinking` item.
+    ///
+    /// # Errors
+    /// As [`Session::say`].
+    pub fn think(&self, text: &str) -> Result<String, SayError> {
+        self.item(|id| Item::thinking(id, text))
+    }
+
+    /// Shows what the user said to the agent: a `user` item.
+    ///
+    /// # Errors
+    /// As [`Session::say`].
+    pub fn heard(&self, text: &str) -> Result<String, SayError> {
+        self.item(|id| Item::user(id, text))
+    }
+
+    /// Shows a line about the conversation: a `notice` item.
+    ///
+    /// # Errors
+    /// As [`Session::say`].
+    pub fn notice(&self, text: &str) -> Result<String, SayError> {
+        self.item(|id| Item::notice(id, text))
+    }
+
+    fn item(&self, item: impl FnOnce(&str) -> Item) -> Result<String, SayError> {
+        let id = random::hex(8).map_err(|error| SayError(error.to_string()))?;
         if let Some(pane) = &self.inner.pane {
-            pane.reply(&id, text).map_err(|error| SayError(error.to_string()))?;
+            pane.item(item(&id)).map_err(|error| SayError(error.to_string()))?;
         }
         Ok(id)
     }
@@ -274,9 +311,9 @@ impl SessionInner {
     }
 
     fn is_foreground(&self) -> bool {
-        self.presence.upgrade().is_some_and(|presence| {
-            lock(&presence.foreground).as_deref() == Some(self.id.as_str())
-        })
+        self.presence
+            .upgrade()
+            .is_some_and(|presence| lock(&presence.foreground).as_deref() == Some(self.id.as_str()))
     }
 }
 

@@ -69,10 +69,7 @@ impl Background {
     }
 
     /// Runs a task until it ends or the presence does.
-    pub(super) fn spawn(
-        &self,
-        task: impl Future<Output = ()> + Send + 'static,
-    ) -> AbortHandle {
+    pub(super) fn spawn(&self, task: impl Future<Output = ()> + Send + 'static) -> AbortHandle {
         self.runtime.spawn(task).abort_handle()
     }
 
@@ -87,7 +84,9 @@ impl Background {
         let presence = Weak::clone(presence);
         self.spawn(async move {
             loop {
-                let Some(inner) = presence.upgrade() else { return };
+                let Some(inner) = presence.upgrade() else {
+                    return;
+                };
                 let again =
                     inner.open_sessions().iter().filter_map(|session| session.publish()).min();
                 drop(inner);

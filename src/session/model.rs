@@ -132,13 +132,7 @@ impl Model {
     }
 
     /// Takes note of what a signal says of the state.
-    pub(crate) fn signal(
-        &mut self,
-        rank: Rank,
-        state: State,
-        message: Option<&str>,
-        now: Instant,
-    ) {
+    pub(crate) fn signal(&mut self, rank: Rank, state: State, message: Option<&str>, now: Instant) {
         if state == State::Working {
             // A new spell of work: the hold of an earlier idle is over.
             self.idle_since = None;

@@ -41,13 +41,7 @@ impl Agent {
         options: Options,
     ) -> io::Result<Self> {
         let leader = start(image, pty, signals.ignored())?;
-        Ok(Self {
-            leader,
-            options,
-            ended_by: None,
-            escalation: None,
-            last: None,
-        })
+        Ok(Self { leader, options, ended_by: None, escalation: None, last: None })
     }
 
     /// Whether this is the second of two that were sent as one.
@@ -70,17 +64,10 @@ impl Agent {
 
     /// Sees to it that a signal that asks for the end, and that the program has, brings it.
     pub(super) fn note(&mut self, signal: Signal) {
-        let Options {
-            hang_up_grace,
-            terminate_grace,
-            ..
-        } = self.options;
+        let Options { hang_up_grace, terminate_grace, .. } = self.options;
         let (asks, next) = match signal {
             Signal::SIGHUP => (OuterSignal::HangUp, Some((hang_up_grace, Signal::SIGTERM))),
-            Signal::SIGTERM => (
-                OuterSignal::Terminate,
-                Some((terminate_grace, Signal::SIGKILL)),
-            ),
+            Signal::SIGTERM => (OuterSignal::Terminate, Some((terminate_grace, Signal::SIGKILL))),
             Signal::SIGINT => (OuterSignal::Interrupt, None),
             Signal::SIGQUIT => (OuterSignal::Quit, None),
             _ => return,
@@ -96,8 +83,7 @@ impl Agent {
 
     /// How long until [`Agent::escalate`] has something to do.
     pub(super) fn until_escalation(&self) -> Option<Duration> {
-        self.escalation
-            .map(|(when, _)| when.saturating_duration_since(Instant::now()))
+        self.escalation.map(|(when, _)| when.saturating_duration_since(Instant::now()))
     }
 
     /// Sends the next, harder signal when it is time.
@@ -159,9 +145,6 @@ impl Agent {
             }
             Report::Stopped(_) | Report::Continued => return None,
         };
-        Some(Ending {
-            status,
-            ended_by: self.ended_by,
-        })
+        Some(Ending { status, ended_by: self.ended_by })
     }
 }

@@ -67,17 +67,12 @@ impl StartError {
     }
 
     pub(super) fn io(child: &Child, source: io::Error) -> Self {
-        Self::Io {
-            program: child.program.clone(),
-            source,
-        }
+        Self::Io { program: child.program.clone(), source }
     }
 
     /// From what `execve` said, after [`find`] had found it.
     pub(super) fn from_start(child: &Child, source: io::Error) -> Self {
-        let errno = source
-            .raw_os_error()
-            .map_or(Errno::UnknownErrno, Errno::from_raw);
+        let errno = source.raw_os_error().map_or(Errno::UnknownErrno, Errno::from_raw);
         let program = child.program.clone();
         match errno {
             // The interpreter that a script names is not there.
@@ -99,20 +94,13 @@ impl Child {
         arguments: impl IntoIterator<Item = A>,
     ) -> Self {
         let arguments = arguments.into_iter().map(Into::into).collect();
-        Self {
-            program: program.into(),
-            arguments,
-            ..Self::default()
-        }
+        Self { program: program.into(), arguments, ..Self::default() }
     }
 
     pub(super) fn image(&self) -> Result<Image, StartError> {
         let path = find_in(&self.program, self.variable("PATH").as_deref())?;
-        let arguments: Vec<&OsStr> = [&self.program]
-            .into_iter()
-            .chain(&self.arguments)
-            .map(OsString::as_os_str)
-            .collect();
+        let arguments: Vec<&OsStr> =
+            [&self.program].into_iter().chain(&self.arguments).map(OsString::as_os_str).collect();
         let image = self
             .environment()
             .and_then(|environment| Image::new(path.as_os_str(), &arguments, environment));
@@ -124,11 +112,7 @@ impl Child {
             return Some(value.clone());
         }
         let removed = self.remove.iter().any(|other| other == name);
-        if removed {
-            None
-        } else {
-            std::env::var_os(name)
-        }
+        if removed { None } else { std::env::var_os(name) }
     }
 
     fn environment(&self) -> io::Result<Vec<CString>> {
@@ -154,9 +138,7 @@ pub fn find(program: &OsStr) -> Result<PathBuf, StartError> {
 }
 
 fn find_in(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, StartError> {
-    let not_found = || StartError::NotFound {
-        program: program.to_owned(),
-    };
+    let not_found = || StartError::NotFound { program: program.to_owned() };
     if program.is_empty() {
         return Err(not_found());
     }
@@ -169,11 +151,7 @@ fn find_in(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, StartError>
     for folder in folders {
         // An empty entry of PATH is the working folder, and must not be looked up in PATH again.
         let is_name = folder.as_os_str().is_empty() && !program.as_bytes().contains(&b'/');
-        let candidate = if is_name {
-            Path::new(".").join(program)
-        } else {
-            folder.join(program)
-        };
+        let candidate = if is_name { Path::new(".").join(program) } else { folder.join(program) };
         match check(&candidate) {
             Ok(()) => return Ok(candidate),
             Err(error) if is_missing(&error) => {}
@@ -181,10 +159,7 @@ fn find_in(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, StartError>
         }
     }
     match refused {
-        Some(source) => Err(StartError::NotExecutable {
-            program: program.to_owned(),
-            source,
-        }),
+        Some(source) => Err(StartError::NotExecutable { program: program.to_owned(), source }),
         None => Err(not_found()),
     }
 }
@@ -198,10 +173,7 @@ fn check(candidate: &Path) -> io::Result<()> {
 }
 
 fn is_missing(error: &io::Error) -> bool {
-    matches!(
-        error.kind(),
-        io::ErrorKind::NotFound | io::ErrorKind::NotADirectory
-    )
+    matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory)
 }
 
 #[cfg(test)]
@@ -232,10 +204,7 @@ mod tests {
         );
         assert!(matches!(find(""), Err(StartError::NotFound { .. })));
         let by_path = path("second/tool");
-        assert_eq!(
-            find_in(by_path.as_os_str(), None).expect("a program"),
-            by_path
-        );
+        assert_eq!(find_in(by_path.as_os_str(), None).expect("a program"), by_path);
         let below_a_file = path("second/tool/deeper");
         assert!(matches!(
             find_in(below_a_file.as_os_str(), None),
@@ -246,28 +215,15 @@ mod tests {
     #[test]
     fn the_environment_is_ours_with_the_changes() {
         let child = Child {
-            set: vec![
-                ("ADDED".into(), "1".into()),
-                ("PATH".into(), "/nowhere".into()),
-            ],
+            set: vec![("ADDED".into(), "1".into()), ("PATH".into(), "/nowhere".into())],
             remove: vec!["HOME".into(), "ADDED".into()],
             ..Child::new("sh", [""; 0])
         };
         let environment = child.environment().expect("no NUL");
-        let has = |text: &str| {
-            environment
-                .iter()
-                .any(|variable| variable.to_bytes() == text.as_bytes())
-        };
+        let has =
+            |text: &str| environment.iter().any(|variable| variable.to_bytes() == text.as_bytes());
         assert!(has("ADDED=1") && has("PATH=/nowhere"));
-        assert!(
-            !environment
-                .iter()
-                .any(|variable| variable.to_bytes().starts_with(b"HOME="))
-        );
-        assert!(
-            matches!(child.image(), Err(StartError::NotFound { .. })),
-            "its own PATH counts"
-        );
+        assert!(!environment.iter().any(|variable| variable.to_bytes().starts_with(b"HOME=")));
+        assert!(matches!(child.image(), Err(StartError::NotFound { .. })), "its own PATH counts");
     }
 }

@@ -67,9 +67,7 @@ impl Parser {
                     };
                     match rest[at] {
                         ESC => self.state = State::Escape,
-                        shift => tell(Sequence::Shift {
-                            out: shift == SHIFT_OUT,
-                        }),
+                        shift => tell(Sequence::Shift { out: shift == SHIFT_OUT }),
                     }
                     rest = &rest[at + 1..];
                 }
@@ -89,11 +87,7 @@ impl Parser {
                         return;
                     };
                     let escape = rest[end] == ESC;
-                    self.state = if escape {
-                        State::StringEscape
-                    } else {
-                        State::Text
-                    };
+                    self.state = if escape { State::StringEscape } else { State::Text };
                     rest = &rest[end + 1..];
                 }
                 _ => {
@@ -125,10 +119,7 @@ impl Parser {
                 ESC => self.state = State::Escape,
                 b'0'..=b'~' => {
                     self.state = State::Text;
-                    tell(Sequence::Escape {
-                        intermediate,
-                        last: byte,
-                    });
+                    tell(Sequence::Escape { intermediate, last: byte });
                 }
                 _ => {}
             },
@@ -137,10 +128,7 @@ impl Parser {
                 b'@'..=b'~' => {
                     self.state = State::Text;
                     if !self.too_long {
-                        tell(Sequence::Csi {
-                            body: &self.kept,
-                            last: byte,
-                        });
+                        tell(Sequence::Csi { body: &self.kept, last: byte });
                     }
                 }
                 b' '..=b'?' => self.keep(&[byte], CSI_LIMIT),
@@ -160,10 +148,7 @@ impl Parser {
             b'P' | b'X' | b'^' | b'_' => State::String,
             b' '..=b'/' => State::EscapeIntermediate(byte),
             b'0'..=b'~' => {
-                tell(Sequence::Escape {
-                    intermediate: 0,
-                    last: byte,
-                });
+                tell(Sequence::Escape { intermediate: 0, last: byte });
                 State::Text
             }
             // A control after ESC is carried out and the ESC waits on; a second ESC begins anew.
@@ -181,10 +166,7 @@ impl Parser {
     fn tell_osc(&mut self, terminator: usize, tell: &mut impl FnMut(Sequence<'_>)) {
         self.state = State::Text;
         if !self.too_long {
-            tell(Sequence::Osc {
-                body: &self.kept,
-                terminator,
-            });
+            tell(Sequence::Osc { body: &self.kept, terminator });
         }
     }
 }
@@ -199,9 +181,7 @@ pub(super) fn numbers(body: &[u8]) -> impl Iterator<Item = u16> {
     body.split(|&byte| byte == b';').map(|text| {
         let digits = text.iter().take_while(|byte| byte.is_ascii_digit());
         digits.fold(0_u16, |number, digit| {
-            number
-                .saturating_mul(10)
-                .saturating_add(u16::from(digit - b'0'))
+            number.saturating_mul(10).saturating_add(u16::from(digit - b'0'))
         })
     })
 }
@@ -222,10 +202,7 @@ mod tests {
                     Sequence::Osc { body, terminator } => {
                         format!("OSC {} ({terminator})", String::from_utf8_lossy(body))
                     }
-                    Sequence::Escape {
-                        intermediate: 0,
-                        last,
-                    } => format!("ESC {}", last as char),
+                    Sequence::Escape { intermediate: 0, last } => format!("ESC {}", last as char),
                     Sequence::Escape { intermediate, last } => {
                         format!("ESC {}{}", intermediate as char, last as char)
                     }
@@ -281,25 +258,14 @@ mod tests {
                 parser.feed(&chunk, |_| told += 1);
             }
             assert!(parser.is_inside());
-            assert!(
-                parser.kept.capacity() <= 2 * OSC_LIMIT,
-                "{}",
-                parser.kept.capacity()
-            );
+            assert!(parser.kept.capacity() <= 2 * OSC_LIMIT, "{}", parser.kept.capacity());
             parser.feed(b"\x1b\\\x07", |_| told += 1);
-            assert_eq!(
-                told,
-                usize::from(start == b"\x1b["),
-                "only the new ESC \\ counts"
-            );
+            assert_eq!(told, usize::from(start == b"\x1b["), "only the new ESC \\ counts");
         }
     }
 
     #[test]
     fn numbers_of_a_sequence() {
-        assert_eq!(
-            numbers(b"1;;38:2:5;99999999").collect::<Vec<_>>(),
-            [1, 0, 38, u16::MAX]
-        );
+        assert_eq!(numbers(b"1;;38:2:5;99999999").collect::<Vec<_>>(), [1, 0, 38, u16::MAX]);
     }
 }

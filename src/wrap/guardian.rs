@@ -48,9 +48,7 @@ struct Guardian {
 /// on without a guardian.
 pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
     if has_other_threads() {
-        return Err(io::Error::other(
-            "a guardian has to be there before the first other thread",
-        ));
+        return Err(io::Error::other("a guardian has to be there before the first other thread"));
     }
     terminal::share();
     let (alive, guardian_end) = pipe()?;
@@ -73,21 +71,13 @@ pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
     }
     let _ = before.thread_set_mask();
     forked?;
-    let _ = GUARDIAN.set(Guardian {
-        process: getppid(),
-        alive,
-    });
+    let _ = GUARDIAN.set(Guardian { process: getppid(), alive });
     Ok(())
 }
 
 /// Stays with the process below until its end.
 fn watch(process: Pid, signals: &Signals) -> io::Result<Ending> {
-    let ended = |status| {
-        Ok(Ending {
-            status,
-            ended_by: None,
-        })
-    };
+    let ended = |status| Ok(Ending { status, ended_by: None });
     loop {
         match waitpid(process, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Exited(_, code)) => return ended(Status::Exited(code)),

@@ -62,10 +62,7 @@ enum Flag {
     Inside,
 }
 
-const _: () = assert!(
-    PRIVATE.len() == Flag::Insert as usize,
-    "the flags begin after the modes"
-);
+const _: () = assert!(PRIVATE.len() == Flag::Insert as usize, "the flags begin after the modes");
 
 /// Three counters of four bits above the flags.
 const KITTY_MAIN: u32 = 48;
@@ -91,20 +88,11 @@ impl Modes {
         match sequence {
             Sequence::Csi { body, last } => self.apply_csi(body, last),
             Sequence::Osc { body, .. } => self.apply_osc(sequence, body),
-            Sequence::Escape {
-                intermediate: 0,
-                last: b'c',
-            } => *self = Self::default(),
-            Sequence::Escape {
-                intermediate: 0,
-                last: last @ (b'=' | b'>'),
-            } => {
+            Sequence::Escape { intermediate: 0, last: b'c' } => *self = Self::default(),
+            Sequence::Escape { intermediate: 0, last: last @ (b'=' | b'>') } => {
                 self.set(Flag::Keypad, last == b'=');
             }
-            Sequence::Escape {
-                intermediate: b'(',
-                last,
-            } => {
+            Sequence::Escape { intermediate: b'(', last } => {
                 self.set(Flag::CharacterSet, last != b'B');
             }
             Sequence::Escape { .. } => {}
@@ -372,16 +360,8 @@ mod tests {
             \x1b]7501;state=clear\x07\x1b[?25h\x1b[?1049;2004;1003l";
         // The kitty flags were armed on the alternate screen and undone on it.
         assert_eq!(undo(cleaned), "");
-        assert_eq!(
-            undo("\x1b[?1049h\x1b[>1u\x1b[1;2r\x1bc"),
-            "",
-            "after a reset"
-        );
-        assert_eq!(
-            undo("\x1b[?25l\x1b[7m\x1b[2;9r\x1b[!p"),
-            "",
-            "after a soft reset"
-        );
+        assert_eq!(undo("\x1b[?1049h\x1b[>1u\x1b[1;2r\x1bc"), "", "after a reset");
+        assert_eq!(undo("\x1b[?25l\x1b[7m\x1b[2;9r\x1b[!p"), "", "after a soft reset");
     }
 
     #[test]

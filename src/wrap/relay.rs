@@ -39,10 +39,7 @@ pub(super) fn run(
     tap: &mut dyn Tap,
 ) -> io::Result<Ending> {
     let master = Master::open(terminal::size(terminal.as_fd())?, terminal.as_fd())?;
-    let pty = Pty {
-        name: master.name(),
-        stderr: terminal::is_terminal(io::stderr().as_fd()),
-    };
+    let pty = Pty { name: master.name(), stderr: terminal::is_terminal(io::stderr().as_fd()) };
     let agent = Agent::start(image, Some(pty), signals, options)?;
     let mut relay = Relay {
         signals,
@@ -81,12 +78,7 @@ struct Queue {
 
 impl Default for Queue {
     fn default() -> Self {
-        Self {
-            bytes: vec![0; CHUNK].into_boxed_slice(),
-            start: 0,
-            end: 0,
-            extra: Vec::new(),
-        }
+        Self { bytes: vec![0; CHUNK].into_boxed_slice(), start: 0, end: 0, extra: Vec::new() }
     }
 }
 
@@ -140,12 +132,10 @@ struct Relay<'a> {
 impl Relay<'_> {
     fn run(&mut self) -> io::Result<Ending> {
         self.take_terminal()?;
-        self.tap
-            .started(self.agent.leader.agent().as_raw().cast_unsigned());
+        self.tap.started(self.agent.leader.agent().as_raw().cast_unsigned());
         loop {
             let ready = self.wait()?;
-            self.agent
-                .escalate(Target::Groups(self.master.foreground()));
+            self.agent.escalate(Target::Groups(self.master.foreground()));
             if ready.signals {
                 self.take_signals()?;
             }
@@ -198,10 +188,7 @@ impl Relay<'_> {
             PollFd::new(self.agent.leader.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.master.as_fd(), master),
             PollFd::new(self.terminal.as_fd(), terminal),
-            PollFd::new(
-                guardian::alive().unwrap_or(self.signals.as_fd()),
-                PollFlags::POLLIN,
-            ),
+            PollFd::new(guardian::alive().unwrap_or(self.signals.as_fd()), PollFlags::POLLIN),
         ];
         // Both are always ready once they are gone, and there is nothing more to be had from them.
         let count = match (self.hung_up, guardian::alive()) {
@@ -211,10 +198,7 @@ impl Relay<'_> {
         };
         let polled = &mut polled[..count];
         let check = (!self.foreground && !self.hung_up).then_some(FOREGROUND_CHECK);
-        let timeout = [self.agent.until_escalation(), check]
-            .into_iter()
-            .flatten()
-            .min();
+        let timeout = [self.agent.until_escalation(), check].into_iter().flatten().min();
         let timeout = timeout.map_or(PollTimeout::NONE, |left| {
             // Rounded up, or the last millisecond would be spent in a busy loop.
             PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX)
@@ -224,12 +208,8 @@ impl Relay<'_> {
             Err(Errno::EINTR) => return Ok(Ready::NOTHING),
             Err(errno) => return Err(errno.into()),
         }
-        let flags = |at: usize| {
-            polled
-                .get(at)
-                .and_then(PollFd::revents)
-                .unwrap_or(PollFlags::empty())
-        };
+        let flags =
+            |at: usize| polled.get(at).and_then(PollFd::revents).unwrap_or(PollFlags::empty());
         Ok(Ready {
             signals: !flags(0).is_empty(),
             report: !flags(1).is_empty(),
@@ -247,9 +227,7 @@ impl Relay<'_> {
                 // The program's terminal is another one: those of ours are not for it.
                 Signal::SIGTTIN | Signal::SIGTTOU => {}
                 _ if self.agent.is_double(signal, origin) => {}
-                _ => self
-                    .agent
-                    .hand_on(signal, Target::Groups(self.master.foreground())),
+                _ => self.agent.hand_on(signal, Target::Groups(self.master.foreground())),
             }
         }
         Ok(())
@@ -276,14 +254,12 @@ impl Relay<'_> {
         self.tap.suspended();
         terminal::restore();
         self.foreground = false;
-        self.agent
-            .stop_with(signal, Target::Groups(self.master.foreground()));
+        self.agent.stop_with(signal, Target::Groups(self.master.foreground()));
     }
 
     fn resume(&mut self) -> io::Result<()> {
         self.take_terminal()?;
-        self.agent
-            .send(Signal::SIGCONT, Target::Groups(self.master.foreground()));
+        self.agent.send(Signal::SIGCONT, Target::Groups(self.master.foreground()));
         self.tap.resumed();
         Ok(())
     }
@@ -342,10 +318,7 @@ impl Relay<'_> {
             self.outward.start = self.outward.end;
             return;
         }
-        match self
-            .outward
-            .flush(self.terminal.as_fd(), self.terminal.write_limit())
-        {
+        match self.outward.flush(self.terminal.as_fd(), self.terminal.write_limit()) {
             Ok(()) | Err(Errno::EAGAIN) => {}
             Err(_) => self.hang_up(),
         }
@@ -380,8 +353,7 @@ impl Relay<'_> {
         self.hung_up = true;
         self.foreground = false;
         self.outward.start = self.outward.end;
-        self.agent
-            .hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
+        self.agent.hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
     }
 
     /// Passes on what the program has left in its terminal.

@@ -29,12 +29,7 @@ impl Agent {
             .unwrap();
         let stdin = child.stdin.take();
         let lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut agent = Self {
-            child,
-            stdin,
-            lines,
-            phone: Phone::at(socket),
-        };
+        let mut agent = Self { child, stdin, lines, phone: Phone::at(socket) };
         assert_eq!(agent.line(), "ready");
         agent
     }
@@ -62,9 +57,7 @@ impl Agent {
     pub(crate) fn tool(&mut self, command: &str) -> String {
         self.say(&format!("tool {command}"));
         let line = self.line();
-        line.strip_prefix("tool ")
-            .unwrap_or_else(|| panic!("{line}"))
-            .to_owned()
+        line.strip_prefix("tool ").unwrap_or_else(|| panic!("{line}")).to_owned()
     }
 
     pub(crate) fn line(&mut self) -> String {

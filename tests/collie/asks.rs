@@ -18,10 +18,7 @@ fn yes_no() -> [AskOption; 2] {
 async fn n072_n073_each_kind_resolves_with_its_answer() {
     let rig = Rig::new();
     let approval = rig.pane.ask(AskInput::approval("A").id("a")).unwrap();
-    let choice = rig
-        .pane
-        .ask(AskInput::choice("B", yes_no()).id("b"))
-        .unwrap();
+    let choice = rig.pane.ask(AskInput::choice("B", yes_no()).id("b")).unwrap();
     let text = rig.pane.ask(AskInput::text("C").id("c")).unwrap();
     let fields = [Field::new("n", "N", FieldKind::Number)];
     let form = rig.pane.ask(AskInput::form("D", fields).id("d")).unwrap();
@@ -44,15 +41,8 @@ async fn n072_n073_each_kind_resolves_with_its_answer() {
 #[tokio::test]
 async fn an_answer_that_does_not_fit_leaves_the_ask_open() {
     let rig = Rig::new();
-    let _ask = rig
-        .pane
-        .ask(AskInput::choice("Q", yes_no()).id("q"))
-        .unwrap();
-    for bad in [
-        json!({}),
-        json!({"optionIds": ["maybe"]}),
-        json!({"text": "yes"}),
-    ] {
+    let _ask = rig.pane.ask(AskInput::choice("Q", yes_no()).id("q")).unwrap();
+    for bad in [json!({}), json!({"optionIds": ["maybe"]}), json!({"text": "yes"})] {
         let reply = rig.answer("q", "r", bad).await;
         assert_eq!(reply.refusal(), (400, "bad-request"));
     }
@@ -73,17 +63,9 @@ async fn n109_a_repeat_runs_nothing_and_gets_the_first_answer() {
     without.as_object_mut().unwrap().remove("replayed");
     assert_eq!(without, first.json);
     let other = rig.answer("q", "r", json!({"optionIds": ["deny"]})).await;
-    assert_eq!(
-        other.refusal(),
-        (400, "bad-request"),
-        "the same id with another body"
-    );
+    assert_eq!(other.refusal(), (400, "bad-request"), "the same id with another body");
     let elsewhere = rig.post("panes/p/stop", json!({"requestId": "r"})).await;
-    assert_eq!(
-        elsewhere.refusal(),
-        (400, "bad-request"),
-        "or on another route"
-    );
+    assert_eq!(elsewhere.refusal(), (400, "bad-request"), "or on another route");
     assert!(ask.await.unwrap().allowed());
 }
 
@@ -100,10 +82,7 @@ async fn the_first_answer_wins() {
     assert_eq!(two.json["decidedBy"], "phone");
     assert_eq!(two.json["decidedAt"], one.json["decidedAt"]);
     assert!(!ask.await.unwrap().allowed());
-    assert_eq!(
-        rig.answer("never", "r3", json!({})).await.refusal(),
-        (404, "unknown-ask")
-    );
+    assert_eq!(rig.answer("never", "r3", json!({})).await.refusal(), (404, "unknown-ask"));
 }
 
 #[tokio::test]
@@ -131,19 +110,14 @@ async fn n085_an_open_id_is_not_raised_again() {
 async fn n087_n089_an_ask_expires_and_leaves_a_line() {
     let rig = Rig::new();
     let cursor = rig.view().await["cursor"].clone();
-    let input = AskInput::approval("refund wants to run")
-        .id("q")
-        .timeout(Duration::from_secs(60));
+    let input = AskInput::approval("refund wants to run").id("q").timeout(Duration::from_secs(60));
     let closed = rig.pane.ask(input).unwrap().await.unwrap_err();
     assert_eq!(closed.decided_by, DecidedBy::Timeout);
     let events = rig.events(&cursor).await;
     let line = "Timed out before an answer: refund wants to run";
     assert_eq!(events[1]["item"]["text"], line);
     assert_eq!(events[2]["type"], "ask-closed");
-    assert_eq!(
-        (&events[2]["decidedBy"], &events[2]["line"]),
-        (&json!("timeout"), &json!(line))
-    );
+    assert_eq!((&events[2]["decidedBy"], &events[2]["line"]), (&json!("timeout"), &json!(line)));
     let late = rig.answer("q", "r", json!({"optionIds": ["allow"]})).await;
     assert_eq!(late.refusal(), (409, "ask-closed"));
     assert_eq!(late.json["decidedBy"], "timeout");
@@ -152,19 +126,10 @@ async fn n087_n089_an_ask_expires_and_leaves_a_line() {
 #[tokio::test(start_paused = true)]
 async fn an_earlier_expiry_wakes_the_driver() {
     let rig = Rig::new();
-    let later = rig
-        .pane
-        .ask(
-            AskInput::text("L")
-                .id("l")
-                .timeout(Duration::from_secs(600)),
-        )
-        .unwrap();
+    let later =
+        rig.pane.ask(AskInput::text("L").id("l").timeout(Duration::from_secs(600))).unwrap();
     tokio::task::yield_now().await;
-    let sooner = rig
-        .pane
-        .ask(AskInput::text("S").id("s").timeout(Duration::from_secs(1)))
-        .unwrap();
+    let sooner = rig.pane.ask(AskInput::text("S").id("s").timeout(Duration::from_secs(1))).unwrap();
     let begin = tokio::time::Instant::now();
     assert!(sooner.await.is_err());
     assert!(begin.elapsed() < Duration::from_secs(2));
@@ -186,14 +151,8 @@ async fn an_answer_after_the_time_of_day_of_its_expiry_is_late() {
     let mut options = CoreOptions::default();
     options.clock = clock.clone();
     let rig = Rig::with(options);
-    let ask = rig
-        .pane
-        .ask(
-            AskInput::approval("Q")
-                .id("q")
-                .timeout(Duration::from_secs(60)),
-        )
-        .unwrap();
+    let ask =
+        rig.pane.ask(AskInput::approval("Q").id("q").timeout(Duration::from_secs(60))).unwrap();
     // The machine slept: the time of day went on, the timer did not.
     *clock.0.lock().unwrap() += Duration::from_secs(61);
     let late = rig.answer("q", "r", json!({"optionIds": ["allow"]})).await;
@@ -207,10 +166,7 @@ async fn n090_dropping_closing_and_withdrawing_close_as_program() {
     let cursor = rig.view().await["cursor"].clone();
     drop(rig.pane.ask(AskInput::approval("dropped").id("1")).unwrap());
     assert!(rig.pane.open_asks().is_empty());
-    let withdrawn = rig
-        .pane
-        .ask(AskInput::approval("withdrawn").id("2"))
-        .unwrap();
+    let withdrawn = rig.pane.ask(AskInput::approval("withdrawn").id("2")).unwrap();
     rig.pane.withdraw("2");
     assert_eq!(withdrawn.await.unwrap_err().decided_by, DecidedBy::Program);
     let open = rig.pane.ask(AskInput::approval("closed").id("3")).unwrap();
@@ -218,19 +174,13 @@ async fn n090_dropping_closing_and_withdrawing_close_as_program() {
     assert_eq!(open.await.unwrap_err().decided_by, DecidedBy::Program);
     let closed = rig.events(&cursor).await;
     let closed = closed.iter().filter(|event| event["type"] == "ask-closed");
-    assert_eq!(
-        closed
-            .filter(|event| event["decidedBy"] == "program")
-            .count(),
-        3
-    );
+    assert_eq!(closed.filter(|event| event["decidedBy"] == "program").count(), 3);
 }
 
 #[tokio::test]
 async fn an_ask_that_is_dropped_inside_an_edit_is_withdrawn() {
     let rig = Rig::new();
-    rig.pane
-        .edit(|edit| drop(edit.ask(AskInput::approval("Q").id("q")).unwrap()));
+    rig.pane.edit(|edit| drop(edit.ask(AskInput::approval("Q").id("q")).unwrap()));
     assert!(rig.pane.open_asks().is_empty());
 }
 
@@ -258,10 +208,7 @@ async fn a_callback_runs_once_before_the_phone_has_its_answer() {
 
 #[test]
 fn an_ask_can_be_waited_for_without_a_runtime() {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let rig = runtime.block_on(async { Rig::new() });
     let ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
     let waiting = std::thread::spawn(move || ask.wait());
@@ -274,17 +221,11 @@ async fn n025_n026_n027_the_agent_reads_but_does_not_decide() {
     let rig = Rig::new();
     let _ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
     let bodies = [
-        (
-            "panes/p/asks/q",
-            json!({"requestId": "1", "answer": {"optionIds": ["allow"]}}),
-        ),
+        ("panes/p/asks/q", json!({"requestId": "1", "answer": {"optionIds": ["allow"]}})),
         ("panes/p/send", json!({"requestId": "2", "text": "x"})),
         ("panes/p/stop", json!({"requestId": "3"})),
         ("panes/p/actions/a", json!({"requestId": "4"})),
-        (
-            "rename",
-            json!({"requestId": "5", "target": {"pane": "p"}, "title": "x"}),
-        ),
+        ("rename", json!({"requestId": "5", "target": {"pane": "p"}, "title": "x"})),
         ("close", json!({"requestId": "6", "target": {"pane": "p"}})),
         ("reopen", json!({"requestId": "7", "sessionId": "p"})),
         ("start", json!({"requestId": "8", "starterId": "s"})),
@@ -295,11 +236,7 @@ async fn n025_n026_n027_the_agent_reads_but_does_not_decide() {
     }
     assert_eq!(rig.pane.open_asks().len(), 1);
     let hello = json!({"wire": {"min": 1, "max": 1}});
-    assert_eq!(
-        rig.post_as(Caller::Agent, "hello", hello).await.status,
-        200,
-        "not a write"
-    );
+    assert_eq!(rig.post_as(Caller::Agent, "hello", hello).await.status, 200, "not a write");
 }
 
 #[tokio::test]
@@ -310,12 +247,7 @@ async fn n028_without_the_check_the_agent_may_answer() {
     assert_eq!(rig.get("hello").await.json["callerCheck"], "off");
     let _ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
     let body = json!({"requestId": "1", "answer": {"optionIds": ["allow"]}});
-    assert_eq!(
-        rig.post_as(Caller::Agent, "panes/p/asks/q", body)
-            .await
-            .status,
-        200
-    );
+    assert_eq!(rig.post_as(Caller::Agent, "panes/p/asks/q", body).await.status, 200);
 }
 
 #[tokio::test]
@@ -324,9 +256,7 @@ async fn n104_n105_always_allow_is_not_for_a_token() {
     let always = || AskInput::approval("Q").id("q").tool("rm()").allow_always();
     let _ask = rig.pane.ask(always()).unwrap();
     let body = json!({"requestId": "1", "answer": {"optionIds": ["allow-always"]}});
-    let reply = rig
-        .post_as(Caller::Token, "panes/p/asks/q", body.clone())
-        .await;
+    let reply = rig.post_as(Caller::Token, "panes/p/asks/q", body.clone()).await;
     assert_eq!(reply.refusal(), (409, "refused"));
     assert_eq!(rig.post("panes/p/asks/q", body).await.status, 200);
 
@@ -341,20 +271,11 @@ async fn n240_n241_versions_that_do_not_meet_are_said() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
     let mut options = CoreOptions::default();
     let said = lines.clone();
-    options.warn = Some(Arc::new(move |line: &str| {
-        said.lock().unwrap().push(line.to_owned())
-    }));
+    options.warn = Some(Arc::new(move |line: &str| said.lock().unwrap().push(line.to_owned())));
     let rig = Rig::with(options);
-    let reply = rig
-        .post(
-            "hello",
-            json!({"wire": {"min": 1, "max": 3}, "collie": "1.22.0"}),
-        )
-        .await;
+    let reply = rig.post("hello", json!({"wire": {"min": 1, "max": 3}, "collie": "1.22.0"})).await;
     assert_eq!(reply.status, 200);
-    let reply = rig
-        .post("hello", json!({"wire": {"min": 2, "max": 3}}))
-        .await;
+    let reply = rig.post("hello", json!({"wire": {"min": 2, "max": 3}})).await;
     assert_eq!(reply.refusal(), (409, "wire-mismatch"));
     assert_eq!(reply.json["wire"], json!({"min": 1, "max": 1}));
     let said = |version: u32| {

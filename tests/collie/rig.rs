@@ -40,19 +40,13 @@ impl Rig {
 
     pub(crate) async fn post_as(&self, caller: Caller, path: &str, body: Value) -> Reply {
         let target = format!("/durable/v1/{path}");
-        self.request("POST", target, body.to_string().into_bytes(), caller)
-            .await
+        self.request("POST", target, body.to_string().into_bytes(), caller).await
     }
 
     async fn request(&self, method: &str, target: String, body: Vec<u8>, caller: Caller) -> Reply {
         let content_type = Some("application/json".to_owned());
-        let request = Request {
-            method: method.to_owned(),
-            target,
-            content_type,
-            if_none_match: None,
-            body,
-        };
+        let request =
+            Request { method: method.to_owned(), target, content_type, if_none_match: None, body };
         Reply::of(self.core.handle(request, caller).await)
     }
 
@@ -69,27 +63,16 @@ impl Rig {
     /// The events of the pane after `cursor`.
     pub(crate) async fn events(&self, cursor: &Value) -> Vec<Value> {
         let cursor = cursor.as_str().unwrap();
-        let reply = self
-            .get(&format!("panes/p/events?after={cursor}"))
-            .await
-            .json;
+        let reply = self.get(&format!("panes/p/events?after={cursor}")).await.json;
         assert_eq!(reply["reset"], false, "{reply}");
         reply["events"].as_array().unwrap().clone()
     }
 }
 
 pub(crate) fn add_pane(core: &Core, id: &str) -> Pane {
-    let options = PaneOptions {
-        title: "Pane".into(),
-        harness: "test".into(),
-        ..Default::default()
-    };
-    core.workspace("w", "Work")
-        .unwrap()
-        .tab("t", "Tab")
-        .unwrap()
-        .pane(id, options)
-        .unwrap()
+    let options =
+        PaneOptions { title: "Pane".into(), harness: "test".into(), ..Default::default() };
+    core.workspace("w", "Work").unwrap().tab("t", "Tab").unwrap().pane(id, options).unwrap()
 }
 
 #[derive(Debug)]
@@ -102,11 +85,7 @@ pub(crate) struct Reply {
 impl Reply {
     fn of(response: Response) -> Self {
         let json = serde_json::from_slice(&response.body).unwrap_or_default();
-        Self {
-            status: response.status,
-            headers: response.headers,
-            json,
-        }
+        Self { status: response.status, headers: response.headers, json }
     }
 
     /// The status and the code of a refusal.
@@ -116,10 +95,7 @@ impl Reply {
     }
 
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
-        self.headers
-            .iter()
-            .find(|(found, _)| *found == name)
-            .map(|(_, value)| value.as_str())
+        self.headers.iter().find(|(found, _)| *found == name).map(|(_, value)| value.as_str())
     }
 }
 

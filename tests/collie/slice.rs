@@ -19,10 +19,7 @@ async fn hello_says_who_is_there() {
     assert_eq!(hello.json["phase"], "ready");
     assert_eq!(hello.json["callerCheck"], "on");
     assert_eq!(hello.json["caps"]["terminal"], false, "N142");
-    assert_eq!(
-        hello.header("content-type"),
-        Some("application/json; charset=utf-8")
-    );
+    assert_eq!(hello.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(hello.header("cache-control"), Some("no-store"));
     assert_eq!(hello.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(hello.header("referrer-policy"), Some("no-referrer"));
@@ -31,21 +28,8 @@ async fn hello_says_who_is_there() {
 #[tokio::test]
 async fn n040_n045_the_layout_is_one_answer() {
     let rig = Rig::new();
-    let tab = rig
-        .core
-        .workspace("w", "Other title")
-        .unwrap()
-        .tab("t", "")
-        .unwrap();
-    let same = tab
-        .pane(
-            "p",
-            PaneOptions {
-                title: "Other".into(),
-                ..Default::default()
-            },
-        )
-        .unwrap();
+    let tab = rig.core.workspace("w", "Other title").unwrap().tab("t", "").unwrap();
+    let same = tab.pane("p", PaneOptions { title: "Other".into(), ..Default::default() }).unwrap();
     assert_eq!(same.id(), "p");
     add_pane(&rig.core, "q");
     let state = rig.get("state").await.json;
@@ -59,10 +43,7 @@ async fn n040_n045_the_layout_is_one_answer() {
     assert_eq!(pane["tabId"], "w:t");
     assert_eq!(pane["sessionId"], "p", "N131");
     assert_eq!(pane["state"], "idle");
-    assert!(
-        pane.get("turnId").is_none() && pane.get("cwd").is_none(),
-        "absent is omitted"
-    );
+    assert!(pane.get("turnId").is_none() && pane.get("cwd").is_none(), "absent is omitted");
 }
 
 #[tokio::test]
@@ -76,19 +57,13 @@ async fn n046_n047_n048_n132_a_pane_holds_to_its_limits() {
         session_id: agent_presence::collie::SessionId::Changing,
     };
     tab.pane("p", options).unwrap();
-    let rig = Rig {
-        pane: core.pane("p").unwrap(),
-        core,
-    };
+    let rig = Rig { pane: core.pane("p").unwrap(), core };
     let state = rig.get("state").await.json;
     let pane = &state["panes"][0];
     assert_eq!(pane["title"].as_str().unwrap().len(), 256);
     assert_eq!(pane["harness"].as_str().unwrap().len(), 64);
     assert!(pane.get("cwd").is_none());
-    assert!(
-        pane["sessionId"].is_null() && pane.get("sessionId").is_some(),
-        "the one null"
-    );
+    assert!(pane["sessionId"].is_null() && pane.get("sessionId").is_some(), "the one null");
 }
 
 #[tokio::test]
@@ -97,10 +72,7 @@ async fn n041_before_ready_the_layout_is_listed_and_writes_wait() {
     let pane = add_pane(&core, "p");
     let rig = Rig { core, pane };
     let state = rig.get("state").await.json;
-    assert_eq!(
-        (&state["phase"], &state["panes"][0]["id"]),
-        (&json!("starting"), &json!("p"))
-    );
+    assert_eq!((&state["phase"], &state["panes"][0]["id"]), (&json!("starting"), &json!("p")));
     let reply = rig.post("panes/p/stop", json!({"requestId": "r"})).await;
     assert_eq!(reply.refusal(), (503, "starting"));
     assert_eq!(reply.header("retry-after"), Some("1"));
@@ -120,13 +92,7 @@ async fn the_tag_changes_exactly_when_the_body_does() {
             ..Request::default()
         };
         let response = rig.core.handle(request, Caller::Other).await;
-        let tag = response
-            .headers
-            .iter()
-            .find(|(name, _)| *name == "etag")
-            .unwrap()
-            .1
-            .clone();
+        let tag = response.headers.iter().find(|(name, _)| *name == "etag").unwrap().1.clone();
         (response.status, tag, response.body.is_empty())
     };
     let (status, first, _) = poll("\"none\"").await;
@@ -137,11 +103,7 @@ async fn the_tag_changes_exactly_when_the_body_does() {
         &|| rig.pane.title("Other"),
         &|| rig.pane.reply("r", "text").unwrap(),
         &|| rig.pane.state(PaneState::Working, Some("t1")),
-        &|| {
-            rig.pane
-                .actions([agent_presence::collie::ActionView::new("a", "A")])
-                .unwrap()
-        },
+        &|| rig.pane.actions([agent_presence::collie::ActionView::new("a", "A")]).unwrap(),
         &|| drop(add_pane(&rig.core, "q")),
     ];
     let mut last = first;
@@ -168,24 +130,15 @@ async fn events_follow_a_cursor() {
     rig.pane.user("u", "hi").unwrap();
     rig.pane.title("New");
     let events = rig.events(&view["cursor"]).await;
-    let kinds: Vec<_> = events
-        .iter()
-        .map(|event| event["type"].as_str().unwrap())
-        .collect();
+    let kinds: Vec<_> = events.iter().map(|event| event["type"].as_str().unwrap()).collect();
     assert_eq!(kinds, ["state", "item", "title"]);
     assert_eq!(events[0]["turnId"], "t1");
     assert_eq!(events[1]["item"]["kind"], "user");
     assert!(events[1]["item"]["ts"].is_string());
 
     let cursor = view["cursor"].as_str().unwrap();
-    let page = rig
-        .get(&format!("panes/p/events?after={cursor}&limit=2"))
-        .await
-        .json;
-    assert_eq!(
-        (&page["more"], page["events"].as_array().unwrap().len()),
-        (&json!(true), 2)
-    );
+    let page = rig.get(&format!("panes/p/events?after={cursor}&limit=2")).await.json;
+    assert_eq!((&page["more"], page["events"].as_array().unwrap().len()), (&json!(true), 2));
     let rest = rig.events(&page["cursor"]).await;
     assert_eq!(rest.len(), 1);
 }
@@ -195,30 +148,13 @@ async fn a_cursor_that_does_not_fit_gets_the_full_view() {
     let rig = Rig::new();
     rig.pane.reply("r", "text").unwrap();
     let view = rig.view().await;
-    let instance = view["cursor"]
-        .as_str()
-        .unwrap()
-        .split(':')
-        .next()
-        .unwrap()
-        .to_owned();
-    for cursor in [
-        "other:1",
-        "nonsense",
-        &format!("{instance}:0"),
-        &format!("{instance}:999"),
-    ] {
-        let reply = rig
-            .get(&format!("panes/p/events?after={cursor}"))
-            .await
-            .json;
+    let instance = view["cursor"].as_str().unwrap().split(':').next().unwrap().to_owned();
+    for cursor in ["other:1", "nonsense", &format!("{instance}:0"), &format!("{instance}:999")] {
+        let reply = rig.get(&format!("panes/p/events?after={cursor}")).await.json;
         assert_eq!(reply["reset"], true, "{cursor}");
         assert_eq!(reply["items"][0]["id"], "r");
     }
-    assert_eq!(
-        rig.get("panes/nobody/events").await.refusal(),
-        (404, "unknown-pane")
-    );
+    assert_eq!(rig.get("panes/nobody/events").await.refusal(), (404, "unknown-pane"));
 }
 
 #[tokio::test]
@@ -230,14 +166,8 @@ async fn a_later_pane_of_the_same_id_is_another_one() {
     let last = rig.events(&json!(cursor)).await;
     assert_eq!(last.last().unwrap()["type"], "closed");
     add_pane(&rig.core, "p");
-    let reply = rig
-        .get(&format!("panes/p/events?after={cursor}"))
-        .await
-        .json;
-    assert_eq!(
-        (&reply["reset"], &reply["items"]),
-        (&json!(true), &json!([]))
-    );
+    let reply = rig.get(&format!("panes/p/events?after={cursor}")).await.json;
+    assert_eq!((&reply["reset"], &reply["items"]), (&json!(true), &json!([])));
 }
 
 #[tokio::test]
@@ -249,10 +179,7 @@ async fn n133_n134_n135_a_reader_behind_the_tail_gets_the_view() {
     for number in 0..6 {
         rig.pane.reply(&format!("r{number}"), "x").unwrap();
     }
-    let reply = rig
-        .get(&format!("panes/p/events?after={cursor}"))
-        .await
-        .json;
+    let reply = rig.get(&format!("panes/p/events?after={cursor}")).await.json;
     assert_eq!(reply["reset"], true);
     assert!(reply.get("droppedStart").is_none(), "all items are kept");
     for number in 6..2001 {
@@ -277,10 +204,7 @@ async fn n062_n063_growing_text_is_held_back_and_finished() {
         items
             .map(|event| {
                 let item = &event["item"];
-                (
-                    item["text"].as_str().unwrap().to_owned(),
-                    item["partial"] == true,
-                )
+                (item["text"].as_str().unwrap().to_owned(), item["partial"] == true)
             })
             .collect()
     };
@@ -290,11 +214,7 @@ async fn n062_n063_growing_text_is_held_back_and_finished() {
     assert_eq!(texts().await[1], ("abc".to_owned(), true));
     rig.pane.partial_reply("r", "abcd").unwrap();
     rig.pane.state(PaneState::Idle, None);
-    assert_eq!(
-        texts().await.last().unwrap(),
-        &("abcd".to_owned(), false),
-        "finished"
-    );
+    assert_eq!(texts().await.last().unwrap(), &("abcd".to_owned(), false), "finished");
     tokio::time::sleep(std::time::Duration::from_secs(1)).await;
     assert_eq!(texts().await.len(), 3, "and nothing after it");
 }
@@ -305,9 +225,7 @@ async fn several_changes_are_seen_as_one() {
     let core = rig.core.clone();
     let (stop, stopped) = std::sync::mpsc::channel::<()>();
     let reader = std::thread::spawn(move || {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .build()
-            .unwrap();
+        let runtime = tokio::runtime::Builder::new_current_thread().build().unwrap();
         let mut looks = 0;
         while stopped.try_recv().is_err() {
             let request = Request {

@@ -34,11 +34,7 @@ fn a_phone_reads_answers_and_the_agent_goes_on() {
 
     agent.end();
     assert!(!socket.exists());
-    assert_eq!(
-        std::fs::read_dir(socket.parent().unwrap()).unwrap().count(),
-        0,
-        "no lock either"
-    );
+    assert_eq!(std::fs::read_dir(socket.parent().unwrap()).unwrap().count(), 0, "no lock either");
 }
 
 #[test]
@@ -60,28 +56,13 @@ fn the_client_speaks_the_same_wire() {
     assert_eq!(news.events.unwrap().len(), 1);
     let ask = &client.state(None).unwrap().unwrap().1.panes[0].asks[0];
     let allow = AnswerValue::Options(vec!["allow".to_owned()]);
-    let answered = client
-        .answer("p", &ask.id, &allow, Some(&ask.hash), "r1")
-        .unwrap();
+    let answered = client.answer("p", &ask.id, &allow, Some(&ask.hash), "r1").unwrap();
     assert!(answered.ok && !answered.replayed);
-    assert!(
-        client
-            .answer("p", &ask.id, &allow, Some(&ask.hash), "r1")
-            .unwrap()
-            .replayed
-    );
+    assert!(client.answer("p", &ask.id, &allow, Some(&ask.hash), "r1").unwrap().replayed);
     let late = client.answer("p", &ask.id, &allow, None, "r2").unwrap_err();
-    let ClientError::Refused(refusal) = late else {
-        panic!("{late}")
-    };
+    let ClientError::Refused(refusal) = late else { panic!("{late}") };
     assert_eq!((refusal.status, &*refusal.code), (409, "ask-closed"));
-    assert!(
-        client
-            .send("p", "hello", None, false, "r3")
-            .unwrap()
-            .queued
-            .unwrap()
-    );
+    assert!(client.send("p", "hello", None, false, "r3").unwrap().queued.unwrap());
 }
 
 #[test]
@@ -102,18 +83,9 @@ fn n025_n031_a_tool_of_the_agent_is_refused() {
         assert_eq!(agent.tool(&curl(prefix)), "403", "{prefix}");
     }
     let read = format!("curl -s --unix-socket {socket} http://localhost/durable/v1/hello");
-    assert!(
-        agent.tool(&read).contains("\"hostName\":\"desk\""),
-        "N027: reads stay open"
-    );
+    assert!(agent.tool(&read).contains("\"hostName\":\"desk\""), "N027: reads stay open");
     assert_eq!(agent.phone.pane("p")["asks"][0]["id"], "q", "still open");
-    assert_eq!(
-        agent
-            .phone
-            .answer("p", "q", &json!({"optionIds": ["deny"]}))
-            .status,
-        200
-    );
+    assert_eq!(agent.phone.answer("p", "q", &json!({"optionIds": ["deny"]})).status, 200);
 }
 
 #[test]
@@ -131,10 +103,7 @@ fn a_killed_agent_is_replaced_and_a_stopped_one_is_not() {
         .output()
         .unwrap();
     let said = String::from_utf8(second.stdout).unwrap();
-    assert_eq!(
-        said,
-        format!("error another durable agent serves {}\n", socket.display())
-    );
+    assert_eq!(said, format!("error another durable agent serves {}\n", socket.display()));
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).unwrap();
     assert_eq!(agent.phone.hello()["hostName"], "desk");
 }

@@ -2,3 +2,4 @@
 
 pub(crate) mod fake_herdr;
 pub(crate) mod phone;
+pub(crate) mod terminal;

@@ -39,10 +39,7 @@ impl Reply {
 
 impl Phone {
     pub fn at(socket: impl Into<PathBuf>) -> Self {
-        Self {
-            socket: socket.into(),
-            next_request: std::cell::Cell::new(0),
-        }
+        Self { socket: socket.into(), next_request: std::cell::Cell::new(0) }
     }
 
     pub fn socket(&self) -> &Path {
@@ -56,11 +53,7 @@ impl Phone {
             if UnixStream::connect(&self.socket).is_ok() && self.hello()["phase"] == "ready" {
                 return;
             }
-            assert!(
-                Instant::now() < deadline,
-                "nobody serves {}",
-                self.socket.display()
-            );
+            assert!(Instant::now() < deadline, "nobody serves {}", self.socket.display());
             std::thread::sleep(Duration::from_millis(5));
         }
     }
@@ -68,9 +61,7 @@ impl Phone {
     /// Sends bytes as they are, and reads until the other side closes.
     pub fn raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
-        stream
-            .set_read_timeout(Some(Duration::from_secs(30)))
-            .unwrap();
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         // The other side may have refused and closed before it has read all.
         let _ = stream.write_all(bytes);
         let _ = stream.shutdown(std::net::Shutdown::Write);
@@ -82,10 +73,7 @@ impl Phone {
     /// As [`raw`](Self::raw), and the status of the first answer; 0 for none.
     pub fn raw_status(&self, bytes: &[u8]) -> u16 {
         let reply = String::from_utf8_lossy(&self.raw(bytes)).into_owned();
-        reply
-            .get(9..12)
-            .and_then(|status| status.parse().ok())
-            .unwrap_or(0)
+        reply.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
     }
 
     pub fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
@@ -101,11 +89,7 @@ impl Phone {
             .unwrap_or_else(|| panic!("no answer to {method} {path}: {reply:?}"));
         let head = String::from_utf8(reply[..end].to_vec()).unwrap();
         let status = head[9..12].parse().unwrap();
-        Reply {
-            status,
-            head,
-            body: reply[end + 4..].to_vec(),
-        }
+        Reply { status, head, body: reply[end + 4..].to_vec() }
     }
 
     pub fn get(&self, path: &str) -> Reply {
@@ -114,12 +98,7 @@ impl Phone {
 
     pub fn post(&self, path: &str, body: &Value) -> Reply {
         let headers = "content-type: application/json\r\n";
-        self.request(
-            "POST",
-            &format!("/durable/v1/{path}"),
-            headers,
-            &body.to_string(),
-        )
+        self.request("POST", &format!("/durable/v1/{path}"), headers, &body.to_string())
     }
 
     /// A request id that this phone has not used.
@@ -134,9 +113,7 @@ impl Phone {
 
     /// The state's tag and body; `None` if `etag` is still its tag.
     pub fn state_if_changed(&self, etag: Option<&str>) -> Option<(String, Value)> {
-        let header = etag
-            .map(|etag| format!("if-none-match: {etag}\r\n"))
-            .unwrap_or_default();
+        let header = etag.map(|etag| format!("if-none-match: {etag}\r\n")).unwrap_or_default();
         let reply = self.request("GET", "/durable/v1/state", &header, "");
         if reply.status == 304 {
             assert!(reply.body.is_empty());
@@ -154,11 +131,7 @@ impl Phone {
     pub fn pane(&self, id: &str) -> Value {
         let state = self.state();
         let panes = state["panes"].as_array().unwrap();
-        panes
-            .iter()
-            .find(|pane| pane["id"] == id)
-            .cloned()
-            .unwrap_or_default()
+        panes.iter().find(|pane| pane["id"] == id).cloned().unwrap_or_default()
     }
 
     /// Polls until `holds`, as the phone polls, and gives the state.
@@ -182,16 +155,11 @@ impl Phone {
         };
         let state = self.wait_for("open ask", |state| asks(state).is_some());
         let pane = asks(&state).unwrap();
-        (
-            pane["id"].as_str().unwrap().to_owned(),
-            pane["asks"][0].clone(),
-        )
+        (pane["id"].as_str().unwrap().to_owned(), pane["asks"][0].clone())
     }
 
     pub fn events(&self, pane: &str, after: Option<&str>) -> Value {
-        let after = after
-            .map(|after| format!("?after={after}"))
-            .unwrap_or_default();
+        let after = after.map(|after| format!("?after={after}")).unwrap_or_default();
         self.get(&format!("panes/{pane}/events{after}")).json()
     }
 
@@ -211,10 +179,7 @@ impl Phone {
     }
 
     pub fn stop(&self, pane: &str) -> Reply {
-        self.post(
-            &format!("panes/{pane}/stop"),
-            &json!({"requestId": self.request_id()}),
-        )
+        self.post(&format!("panes/{pane}/stop"), &json!({"requestId": self.request_id()}))
     }
 
     pub fn tap(&self, pane: &str, action: &str) -> Reply {

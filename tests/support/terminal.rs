@@ -37,15 +37,12 @@ pub(crate) struct Modes {
 impl Modes {
     /// Whether lines are edited and echoed, and Ctrl-C is a signal: a terminal that no program holds.
     pub(crate) fn is_cooked(&self) -> bool {
-        self.local
-            .contains(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG)
+        self.local.contains(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG)
     }
 
     /// Whether every byte passes as it is.
     pub(crate) fn is_raw(&self) -> bool {
-        !self
-            .local
-            .intersects(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG)
+        !self.local.intersects(LocalFlags::ICANON | LocalFlags::ECHO | LocalFlags::ISIG)
     }
 }
 
@@ -100,12 +97,7 @@ impl Terminal {
         columns: u16,
         connect: impl FnOnce(&mut Command, &OwnedFd),
     ) -> Self {
-        let size = Winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: 0,
-            ws_ypixel: 0,
-        };
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 };
         let pty = openpty(Some(&size), None).expect("a pseudoterminal");
         let (stop_read, stop) = pipe().expect("a pipe");
         for fd in [&pty.master, &pty.slave, &stop_read, &stop] {
@@ -126,24 +118,14 @@ impl Terminal {
         }
         let child = command.spawn().expect("the command starts");
         // The command holds the terminal now; what is left of it here would keep it open.
-        command
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null());
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let screen = vt100::Parser::new(cells(rows), cells(columns), 1000);
         let shared = Arc::new(Shared {
-            seen: Mutex::new(Seen {
-                bytes: Vec::new(),
-                screen,
-                paused: false,
-            }),
+            seen: Mutex::new(Seen { bytes: Vec::new(), screen, paused: false }),
             changed: Condvar::new(),
         });
         let reader = thread::spawn({
-            let (shared, master) = (
-                shared.clone(),
-                pty.master.try_clone().expect("a descriptor"),
-            );
+            let (shared, master) = (shared.clone(), pty.master.try_clone().expect("a descriptor"));
             move || read_all(&shared, &master, &stop_read)
         });
         Self {
@@ -196,8 +178,11 @@ impl Terminal {
     /// Waits until these bytes have come.
     pub(crate) fn wait_for_bytes(&self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
+        let mut searched = 0;
         self.wait_until(&format!("{:?}", String::from_utf8_lossy(bytes)), |seen| {
-            memchr::memmem::find(&seen.bytes, bytes).is_some()
+            let found = memchr::memmem::find(&seen.bytes[searched..], bytes).is_some();
+            searched = seen.bytes.len().saturating_sub(bytes.len());
+            found
         });
     }
 
@@ -206,7 +191,7 @@ impl Terminal {
         self.wait_until(&format!("{count} bytes"), |seen| seen.bytes.len() >= count);
     }
 
-    fn wait_until(&self, what: &str, holds: impl Fn(&Seen) -> bool) {
+    fn wait_until(&self, what: &str, mut holds: impl FnMut(&Seen) -> bool) {
         let end = Instant::now() + DEADLINE;
         let mut seen = self.shared.lock();
         while !holds(&seen) {
@@ -233,22 +218,13 @@ impl Terminal {
 
     /// Gives the terminal another size, in cells and in pixels.
     pub(crate) fn resize(&self, rows: u16, columns: u16, width: u16, height: u16) {
-        let size = Winsize {
-            ws_row: rows,
-            ws_col: columns,
-            ws_xpixel: width,
-            ws_ypixel: height,
-        };
+        let size = Winsize { ws_row: rows, ws_col: columns, ws_xpixel: width, ws_ypixel: height };
         #[expect(unsafe_code, reason = "nix has no call for it")]
         // SAFETY: `size` is a live winsize.
         let result =
             unsafe { libc::ioctl(self.master.as_raw_fd(), libc::TIOCSWINSZ, &raw const size) };
         assert_eq!(result, 0, "the size is taken");
-        self.shared
-            .lock()
-            .screen
-            .screen_mut()
-            .set_size(cells(rows), cells(columns));
+        self.shared.lock().screen.screen_mut().set_size(cells(rows), cells(columns));
     }
 
     /// The modes of now.
@@ -280,11 +256,7 @@ impl Terminal {
         }
         let end = Instant::now() + DEADLINE;
         let status = loop {
-            if let Some(status) = self
-                .child
-                .try_wait()
-                .expect("the command can be waited for")
-            {
+            if let Some(status) = self.child.try_wait().expect("the command can be waited for") {
                 break status;
             }
             assert!(
@@ -306,22 +278,14 @@ impl Terminal {
 
     /// Whether the command has ended by now.
     pub(crate) fn has_ended(&mut self) -> bool {
-        self.status = self.status.or(self
-            .child
-            .try_wait()
-            .expect("the command can be waited for"));
+        self.status = self.status.or(self.child.try_wait().expect("the command can be waited for"));
         self.status.is_some()
     }
 
     /// Closes the terminal, as its window would be, and waits for the command's end.
     pub(crate) fn close(mut self) -> ExitStatus {
         self.stop_reading();
-        let Self {
-            master,
-            slave,
-            child,
-            ..
-        } = &mut self;
+        let Self { master, slave, child, .. } = &mut self;
         // Both ends: the last of the master's hangs up.
         let null = || OwnedFd::from(std::fs::File::open("/dev/null").expect("/dev/null"));
         *slave = null();
@@ -377,12 +341,7 @@ fn read_all(shared: &Shared, master: &OwnedFd, stop: &OwnedFd) {
         let mut seen = shared.lock();
         if seen.paused {
             let pause = Duration::from_millis(10);
-            drop(
-                shared
-                    .changed
-                    .wait_timeout(seen, pause)
-                    .unwrap_or_else(PoisonError::into_inner),
-            );
+            drop(shared.changed.wait_timeout(seen, pause).unwrap_or_else(PoisonError::into_inner));
             continue;
         }
         match read(master, &mut buffer) {
@@ -412,4 +371,31 @@ pub(crate) fn is_alive(pid: u32) -> bool {
         let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
         !after_name.starts_with(['Z', 'X'])
     })
+}
+
+/// The children of a process, in no order.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    list.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
+}
+
+/// The processes of the session that a process leads or led.
+pub(crate) fn session_of(pid: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc")
+        .expect("/proc")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    processes
+        .filter(|other| {
+            let stat = std::fs::read_to_string(format!("/proc/{other}/stat")).unwrap_or_default();
+            let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+            after_name.split(' ').nth(3) == Some(pid.to_string().as_str())
+        })
+        .collect()
+}
+
+/// The most memory that a process has had, in bytes.
+pub(crate) fn memory_peak(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
 }

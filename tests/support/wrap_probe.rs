@@ -43,10 +43,7 @@ impl Tap for Probe {
     }
     fn input(&mut self, bytes: &[u8]) {
         if self.log.is_some() {
-            self.note(&format!(
-                "input {}",
-                String::from_utf8_lossy(bytes).escape_debug()
-            ));
+            self.note(&format!("input {}", String::from_utf8_lossy(bytes).escape_debug()));
         }
     }
     fn suspended(&mut self) {
@@ -70,15 +67,8 @@ fn main() {
         }
     }
     let log = std::env::var_os("WRAP_PROBE_LOG").and_then(|path| File::create(path).ok());
-    let mut probe = Probe {
-        log,
-        panic_at: std::env::var("WRAP_PROBE_PANIC").ok(),
-    };
-    match wrap::run(
-        &Child::new(program, arguments),
-        Options::default(),
-        &mut probe,
-    ) {
+    let mut probe = Probe { log, panic_at: std::env::var("WRAP_PROBE_PANIC").ok() };
+    match wrap::run(&Child::new(program, arguments), Options::default(), &mut probe) {
         Ok(ending) => {
             probe.note(&format!("{ending:?}"));
             ending.leave();

@@ -41,12 +41,10 @@ impl Records {
                 self.records.push((id, record));
             }
             Event::Report(Report::Clear { id }) => {
-                self.records
-                    .retain(|(other, _)| !is_at_or_below(other, &id));
+                self.records.retain(|(other, _)| !is_at_or_below(other, &id));
             }
             Event::ShellPrompt => {
-                self.records
-                    .retain(|(_, r)| matches!(r.state, State::Done | State::Error));
+                self.records.retain(|(_, r)| matches!(r.state, State::Done | State::Error));
             }
             Event::Reset => self.records.clear(),
             Event::Query => {}
@@ -58,30 +56,13 @@ impl Records {
     pub fn aggregate(&self) -> Option<Aggregate> {
         // Of equals, `max_by_key` gives the last.
         let (id, record) = self.records.iter().max_by_key(|(_, record)| record.state)?;
-        let Record {
-            state,
-            kind,
-            progress,
-            app: _,
-            title,
-            message,
-        } = record.clone();
-        Some(Aggregate {
-            state,
-            kind,
-            progress,
-            app: self.app_of(id),
-            title,
-            message,
-        })
+        let Record { state, kind, progress, app: _, title, message } = record.clone();
+        Some(Aggregate { state, kind, progress, app: self.app_of(id), title, message })
     }
 
     /// The record of exactly this id, which is empty for the program as a whole.
     pub fn get(&self, id: &str) -> Option<&Record> {
-        self.records
-            .iter()
-            .find(|(other, _)| other == id)
-            .map(|(_, record)| record)
+        self.records.iter().find(|(other, _)| other == id).map(|(_, record)| record)
     }
 
     fn app_of(&self, id: &str) -> Option<String> {
@@ -132,12 +113,7 @@ mod tests {
 
     #[test]
     fn clear_removes_a_record_and_those_below_it() {
-        let reports = [
-            "state=idle",
-            "state=idle:id=a",
-            "state=idle:id=a/b",
-            "state=idle:id=ab",
-        ];
+        let reports = ["state=idle", "state=idle:id=a", "state=idle:id=a/b", "state=idle:id=ab"];
         let cleared = [reports.as_slice(), &["state=clear:id=a"]].concat();
         assert_eq!(ids(&after(&cleared)), ["", "ab"]);
         let cleared = [reports.as_slice(), &["state=clear"]].concat();
@@ -165,15 +141,10 @@ mod tests {
             "state=error:id=c",
             "state=blocked:id=d",
         ];
-        for (count, expected) in [
-            State::Idle,
-            State::Done,
-            State::Working,
-            State::Error,
-            State::Blocked,
-        ]
-        .into_iter()
-        .enumerate()
+        for (count, expected) in
+            [State::Idle, State::Done, State::Working, State::Error, State::Blocked]
+                .into_iter()
+                .enumerate()
         {
             let aggregate = after(&order[..=count]).aggregate().expect("a record");
             assert_eq!(aggregate.state, expected);
@@ -183,27 +154,16 @@ mod tests {
             "state=working:id=b:progress=2",
             "state=working:id=a:progress=3",
         ]);
-        assert_eq!(
-            records.aggregate().and_then(|aggregate| aggregate.progress),
-            Some(3)
-        );
+        assert_eq!(records.aggregate().and_then(|aggregate| aggregate.progress), Some(3));
         assert_eq!(after(&[]).aggregate(), None);
     }
 
     #[test]
     fn the_app_comes_from_the_nearest_ancestor() {
-        let app = |reports: &[&str]| {
-            after(reports)
-                .aggregate()
-                .and_then(|aggregate| aggregate.app)
-        };
+        let app = |reports: &[&str]| after(reports).aggregate().and_then(|aggregate| aggregate.app);
         let root = ["state=idle:app=pi", "state=working:id=a/b/c"];
         assert_eq!(app(&root).as_deref(), Some("pi"));
-        let nearer = [
-            "state=idle:app=pi",
-            "state=idle:id=a:app=claude",
-            "state=working:id=a/b/c",
-        ];
+        let nearer = ["state=idle:app=pi", "state=idle:id=a:app=claude", "state=working:id=a/b/c"];
         assert_eq!(app(&nearer).as_deref(), Some("claude"));
     }
 
@@ -216,10 +176,7 @@ mod tests {
             "state=done:id=d",
             "state=error:id=e",
         ];
-        assert_eq!(
-            ids(&after(&[all.as_slice(), &["prompt"]].concat())),
-            ["d", "e"]
-        );
+        assert_eq!(ids(&after(&[all.as_slice(), &["prompt"]].concat())), ["d", "e"]);
         assert_eq!(ids(&after(&[all.as_slice(), &["reset"]].concat())), [""; 0]);
     }
 }

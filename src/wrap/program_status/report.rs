@@ -97,24 +97,12 @@ impl Report {
             b"blocked" => State::Blocked,
             _ => return None,
         };
-        let kind = fields
-            .kind
-            .filter(|_| state == State::Blocked)
-            .and_then(parse_kind);
+        let kind = fields.kind.filter(|_| state == State::Blocked).and_then(parse_kind);
         let shows_progress = matches!(state, State::Working | State::Blocked);
-        let progress = fields
-            .progress
-            .filter(|_| shows_progress)
-            .and_then(parse_progress);
+        let progress = fields.progress.filter(|_| shows_progress).and_then(parse_progress);
         let app = fields.app.and_then(parse_segment);
-        let record = Record {
-            state,
-            kind,
-            progress,
-            app,
-            title: fields.title,
-            message: fields.message,
-        };
+        let record =
+            Record { state, kind, progress, app, title: fields.title, message: fields.message };
         Some(Self::Set { id, record })
     }
 }
@@ -159,11 +147,7 @@ impl<'a> Fields<'a> {
 fn parse_id(id: &[u8]) -> Option<String> {
     let segments = id.split(|&byte| byte == b'/');
     let fits = id.len() <= ID_LIMIT && segments.clone().count() <= DEPTH_LIMIT;
-    if !fits
-        || !segments
-            .clone()
-            .all(|segment| parse_segment(segment).is_some())
-    {
+    if !fits || !segments.clone().all(|segment| parse_segment(segment).is_some()) {
         return None;
     }
     String::from_utf8(id.to_vec()).ok()
@@ -191,15 +175,9 @@ fn parse_progress(progress: &[u8]) -> Option<u8> {
 }
 
 /// The outer `None`: it spoils the report. The inner one: there is no text.
-#[expect(
-    clippy::option_option,
-    reason = "two different kinds of nothing, told apart on the spot"
-)]
+#[expect(clippy::option_option, reason = "two different kinds of nothing, told apart on the spot")]
 fn parse_text(base64: &[u8], limit: usize) -> Option<Option<String>> {
-    let bytes = BASE64
-        .decode(base64)
-        .ok()
-        .filter(|bytes| bytes.len() <= limit)?;
+    let bytes = BASE64.decode(base64).ok().filter(|bytes| bytes.len() <= limit)?;
     let text = String::from_utf8(bytes).ok()?;
     if text.contains(char::is_control) {
         return None;
@@ -262,10 +240,7 @@ mod tests {
         ] {
             assert_eq!(Report::parse(bad.as_bytes()), None, "{bad}");
         }
-        assert!(
-            record("state=nap:state=idle:id=a b:id=a/b").is_some(),
-            "the last of a key wins"
-        );
+        assert!(record("state=nap:state=idle:id=a b:id=a/b").is_some(), "the last of a key wins");
     }
 
     #[test]
@@ -286,16 +261,8 @@ mod tests {
             "msg=/w".to_owned(),
             format!("app={}:app=fine", "a".repeat(33)),
         ] {
-            assert_eq!(
-                Report::parse(format!("state=idle:{bad}").as_bytes()),
-                None,
-                "{bad}"
-            );
-            assert_eq!(
-                Report::parse(format!("state=clear:{bad}").as_bytes()),
-                None,
-                "clear:{bad}"
-            );
+            assert_eq!(Report::parse(format!("state=idle:{bad}").as_bytes()), None, "{bad}");
+            assert_eq!(Report::parse(format!("state=clear:{bad}").as_bytes()), None, "clear:{bad}");
         }
     }
 
@@ -309,9 +276,6 @@ mod tests {
             let record = record(&format!("state=working:progress={progress}")).expect("a record");
             assert_eq!(record.progress, None, "{progress}");
         }
-        assert_eq!(
-            record("state=blocked:kind=coffee").expect("a record").kind,
-            None
-        );
+        assert_eq!(record("state=blocked:kind=coffee").expect("a record").kind, None);
     }
 }

@@ -38,10 +38,7 @@ impl Scanner {
 /// What one escape sequence says.
 pub(in crate::wrap) fn event(sequence: Sequence<'_>) -> Option<Event> {
     match sequence {
-        Sequence::Escape {
-            intermediate: 0,
-            last: b'c',
-        } => Some(Event::Reset),
+        Sequence::Escape { intermediate: 0, last: b'c' } => Some(Event::Reset),
         Sequence::Osc { body, terminator } => {
             if let Some(rest) = body.strip_prefix(b"133;A") {
                 return (rest.is_empty() || rest[0] == b';').then_some(Event::ShellPrompt);
@@ -79,13 +76,7 @@ mod tests {
         assert!(
             matches!(
                 whole.as_slice(),
-                [
-                    Event::Query,
-                    Event::Report(_),
-                    Event::ShellPrompt,
-                    Event::Query,
-                    Event::Reset
-                ]
+                [Event::Query, Event::Report(_), Event::ShellPrompt, Event::Query, Event::Reset]
             ),
             "{whole:?}"
         );
@@ -101,17 +92,9 @@ mod tests {
             let start = "\x1b]7501;state=done:pad=";
             let padding = "x".repeat(4096 - start.len() - terminator);
             let fits = format!("{start}{padding}{ending}");
-            assert_eq!(
-                events(&[fits.as_bytes()]).len(),
-                1,
-                "4096 bytes, ended by {terminator}"
-            );
+            assert_eq!(events(&[fits.as_bytes()]).len(), 1, "4096 bytes, ended by {terminator}");
             let long = format!("{start}x{padding}{ending}");
-            assert_eq!(
-                events(&[long.as_bytes()]),
-                [],
-                "4097 bytes, ended by {terminator}"
-            );
+            assert_eq!(events(&[long.as_bytes()]), [], "4097 bytes, ended by {terminator}");
         }
     }
 }

@@ -42,11 +42,7 @@ async fn run(socket: &str, receipts: Option<&str>) -> Result<(), Box<dyn std::er
     let collie = collie::serve_private(collie::Core::new(options)?, socket).await?;
     let pane = collie.workspace("w", "Work")?.tab("t", "Tab")?.pane(
         "p",
-        PaneOptions {
-            title: "Pane".into(),
-            harness: "test".into(),
-            ..PaneOptions::default()
-        },
+        PaneOptions { title: "Pane".into(), harness: "test".into(), ..PaneOptions::default() },
     )?;
     pane.on_send(|send| async move {
         say(&format!("send {} {}", send.request_id, send.text));
@@ -81,12 +77,7 @@ async fn command(pane: &Pane, line: &str) -> Result<(), Box<dyn std::error::Erro
             raise(pane, AskInput::choice("Shall we?", options).id(rest))?;
         }
         "brief" => {
-            raise(
-                pane,
-                AskInput::approval("Quick?")
-                    .id(rest)
-                    .timeout(Duration::from_millis(50)),
-            )?;
+            raise(pane, AskInput::approval("Quick?").id(rest).timeout(Duration::from_millis(50)))?;
         }
         "withdraw" => pane.withdraw(rest),
         // A tool of the agent: a process below this one.
@@ -95,10 +86,7 @@ async fn command(pane: &Pane, line: &str) -> Result<(), Box<dyn std::error::Erro
             let output = tokio::task::spawn_blocking(move || {
                 Command::new("/bin/sh").arg("-c").arg(rest).output()
             });
-            say(&format!(
-                "tool {}",
-                String::from_utf8_lossy(&output.await??.stdout).trim()
-            ));
+            say(&format!("tool {}", String::from_utf8_lossy(&output.await??.stdout).trim()));
         }
         _ => return Err(format!("unknown command {word}").into()),
     }

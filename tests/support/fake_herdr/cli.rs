@@ -20,28 +20,17 @@ pub(crate) struct Exit {
 
 impl Exit {
     fn usage(text: &str) -> Self {
-        Self {
-            code: 2,
-            output: String::new(),
-            errors: text.to_owned(),
-        }
+        Self { code: 2, output: String::new(), errors: text.to_owned() }
     }
 }
 
 /// Runs one command.
 pub(crate) fn run(words: &[String]) -> Exit {
     if let Some(path) = env::var_os("FAKE_HERDR_LOG") {
-        let mut file = std::fs::OpenOptions::new()
-            .append(true)
-            .create(true)
-            .open(path)
-            .unwrap();
+        let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         writeln!(file, "{}", json!(words)).unwrap();
     }
-    if let Some(delay) = env::var("FAKE_HERDR_DELAY_MS")
-        .ok()
-        .and_then(|ms| ms.parse().ok())
-    {
+    if let Some(delay) = env::var("FAKE_HERDR_DELAY_MS").ok().and_then(|ms| ms.parse().ok()) {
         thread::sleep(Duration::from_millis(delay));
     }
     let old = env::var("FAKE_HERDR_CLI").is_ok_and(|kind| kind == "old");
@@ -59,26 +48,14 @@ pub(crate) fn run(words: &[String]) -> Exit {
         ask(&request)
     });
     match answer {
-        Ok(answer) if answer.get("error").is_some() => Exit {
-            code: 1,
-            output: String::new(),
-            errors: format!("{answer}\n"),
-        },
-        Ok(answer) if request["method"] == "pane.get" => Exit {
-            code: 0,
-            output: format!("{answer}\n"),
-            errors: String::new(),
-        },
-        Ok(_) => Exit {
-            code: 0,
-            output: String::new(),
-            errors: String::new(),
-        },
-        Err(error) => Exit {
-            code: 1,
-            output: String::new(),
-            errors: format!("{error}\n"),
-        },
+        Ok(answer) if answer.get("error").is_some() => {
+            Exit { code: 1, output: String::new(), errors: format!("{answer}\n") }
+        }
+        Ok(answer) if request["method"] == "pane.get" => {
+            Exit { code: 0, output: format!("{answer}\n"), errors: String::new() }
+        }
+        Ok(_) => Exit { code: 0, output: String::new(), errors: String::new() },
+        Err(error) => Exit { code: 1, output: String::new(), errors: format!("{error}\n") },
     }
 }
 
@@ -86,13 +63,9 @@ fn ask(request: &Value) -> Result<Value, String> {
     let path = env::var_os("FAKE_HERDR_SOCKET").or_else(|| env::var_os("HERDR_SOCKET_PATH"));
     let path = path.ok_or("no server")?;
     let mut stream = UnixStream::connect(path).map_err(|error| error.to_string())?;
-    stream
-        .write_all(format!("{request}\n").as_bytes())
-        .map_err(|error| error.to_string())?;
+    stream.write_all(format!("{request}\n").as_bytes()).map_err(|error| error.to_string())?;
     let mut line = String::new();
-    BufReader::new(stream)
-        .read_line(&mut line)
-        .map_err(|error| error.to_string())?;
+    BufReader::new(stream).read_line(&mut line).map_err(|error| error.to_string())?;
     serde_json::from_str(&line).map_err(|error| error.to_string())
 }
 
@@ -118,10 +91,7 @@ fn parse(words: &[String], old: bool) -> Result<Value, String> {
             if old {
                 return Err("unknown option: --\n".to_owned());
             }
-            params.insert(
-                "resume_argv".to_owned(),
-                json!(words.by_ref().collect::<Vec<_>>()),
-            );
+            params.insert("resume_argv".to_owned(), json!(words.by_ref().collect::<Vec<_>>()));
             break;
         }
         let name = match word {
@@ -133,9 +103,7 @@ fn parse(words: &[String], old: bool) -> Result<Value, String> {
             | "--title" | "--display-agent" | "--state-label" => word[2..].replace('-', "_"),
             _ => return Err(format!("unknown option: {word}\n")),
         };
-        let value = words
-            .next()
-            .ok_or_else(|| format!("{word} needs a value\n"))?;
+        let value = words.next().ok_or_else(|| format!("{word} needs a value\n"))?;
         match name.as_str() {
             "seq" => {
                 let seq: u64 = value.parse().map_err(|_| "--seq needs a number\n")?;

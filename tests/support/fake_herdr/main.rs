@@ -19,10 +19,7 @@ use std::process::exit;
 fn main() {
     let words: Vec<String> = env::args().skip(1).collect();
     if words.first().is_some_and(|word| word == "serve") {
-        let socket = words
-            .get(1)
-            .cloned()
-            .or_else(|| env::var("HERDR_SOCKET_PATH").ok());
+        let socket = words.get(1).cloned().or_else(|| env::var("HERDR_SOCKET_PATH").ok());
         let Some(socket) = socket else {
             eprintln!("usage: fake-herdr serve SOCKET [VERSION]");
             exit(2);

@@ -60,20 +60,14 @@ impl Model {
     /// Whether resume commands are known: 0.9.2 and later.
     pub(crate) fn takes_commands(&self) -> bool {
         let core = self.version.split('-').next().unwrap_or_default();
-        let parts: Vec<u32> = core
-            .split('.')
-            .filter_map(|part| part.parse().ok())
-            .collect();
+        let parts: Vec<u32> = core.split('.').filter_map(|part| part.parse().ok()).collect();
         parts >= vec![0, 9, 2]
     }
 
     /// The server was replaced under its panes: states and sequence numbers are gone (H072).
     pub(crate) fn hand_off(&mut self) {
         for pane in self.panes.values_mut() {
-            *pane = Pane {
-                shell_pid: pane.shell_pid,
-                ..Pane::default()
-            };
+            *pane = Pane { shell_pid: pane.shell_pid, ..Pane::default() };
         }
     }
 
@@ -106,16 +100,11 @@ impl Model {
             return Err(("invalid_request", "method and params must be there"));
         };
         if method == "ping" {
-            return Ok(
-                json!({"type": "pong", "version": self.version, "protocol": 20,
-                "capabilities": {}}),
-            );
+            return Ok(json!({"type": "pong", "version": self.version, "protocol": 20,
+                "capabilities": {}}));
         }
         let takes_commands = self.takes_commands();
-        let pane_id = params
-            .get("pane_id")
-            .and_then(Value::as_str)
-            .unwrap_or_default();
+        let pane_id = params.get("pane_id").and_then(Value::as_str).unwrap_or_default();
         let Some(pane) = self.panes.get_mut(pane_id) else {
             return Err(("pane_not_found", "no such pane"));
         };
@@ -139,10 +128,7 @@ impl Model {
                 let resume = params.get("resume_argv").filter(|_| takes_commands);
                 if let Some(resume) = resume {
                     check_command(resume)?;
-                    let holds = pane
-                        .holder
-                        .as_ref()
-                        .is_some_and(|holder| holder.source == source);
+                    let holds = pane.holder.as_ref().is_some_and(|holder| holder.source == source);
                     let too_early = state.is_none() && !holds;
                     if self.unaccepted_commands > 0 || too_early || pane.is_anchored_against(source)
                     {
@@ -190,9 +176,7 @@ impl Model {
 
 impl Pane {
     fn is_anchored_against(&self, source: &str) -> bool {
-        self.anchor
-            .as_deref()
-            .is_some_and(|anchor| anchor != source)
+        self.anchor.as_deref().is_some_and(|anchor| anchor != source)
     }
 
     fn report(
@@ -209,11 +193,7 @@ impl Pane {
         }
         if let Some(state) = state {
             let was = self.holder.as_ref().map(|holder| holder.state.clone());
-            if self
-                .holder
-                .as_ref()
-                .is_none_or(|holder| holder.source != source)
-            {
+            if self.holder.as_ref().is_none_or(|holder| holder.source != source) {
                 // The last writer holds the pane, and the command of the one before goes.
                 self.resume = None;
             }
@@ -226,11 +206,7 @@ impl Pane {
             });
         }
         if let Some(words) = resume.and_then(Value::as_array) {
-            let words = words
-                .iter()
-                .filter_map(Value::as_str)
-                .map(str::to_owned)
-                .collect();
+            let words = words.iter().filter_map(Value::as_str).map(str::to_owned).collect();
             self.resume = Some(words);
         }
     }
@@ -273,17 +249,14 @@ fn is_newer(seqs: &mut BTreeMap<String, u64>, source: &str, seq: Option<u64>) ->
 
 fn is_metadata_source(source: &str) -> bool {
     (1..=80).contains(&source.len())
-        && source
-            .chars()
-            .all(|c| c.is_ascii_alphanumeric() || ":._-".contains(c))
+        && source.chars().all(|c| c.is_ascii_alphanumeric() || ":._-".contains(c))
 }
 
 /// Herdr's own rules for a resume command (H051).
 fn check_command(resume: &Value) -> Result<(), (&'static str, &'static str)> {
     let invalid = |why| Err(("invalid_resume_argv", why));
-    let words: Option<Vec<&str>> = resume
-        .as_array()
-        .and_then(|words| words.iter().map(Value::as_str).collect());
+    let words: Option<Vec<&str>> =
+        resume.as_array().and_then(|words| words.iter().map(Value::as_str).collect());
     let Some(words) = words else {
         return invalid("not a list of strings");
     };
@@ -297,10 +270,7 @@ fn check_command(resume: &Value) -> Result<(), (&'static str, &'static str)> {
     if first.is_empty() || first.starts_with('-') || !first.chars().all(is_name) {
         return invalid("the first word is not a plain name");
     }
-    if words
-        .iter()
-        .any(|word| word.contains('\'') || word.chars().any(char::is_control))
-    {
+    if words.iter().any(|word| word.contains('\'') || word.chars().any(char::is_control)) {
         return invalid("an apostrophe or a control character");
     }
     Ok(())
@@ -310,12 +280,9 @@ fn check_command(resume: &Value) -> Result<(), (&'static str, &'static str)> {
 fn cut(value: &Value) -> Value {
     match value {
         Value::String(text) => Value::String(text.chars().take(80).collect()),
-        Value::Object(labels) => Value::Object(
-            labels
-                .iter()
-                .map(|(name, text)| (name.clone(), cut(text)))
-                .collect(),
-        ),
+        Value::Object(labels) => {
+            Value::Object(labels.iter().map(|(name, text)| (name.clone(), cut(text))).collect())
+        }
         other => other.clone(),
     }
 }

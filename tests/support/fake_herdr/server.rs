@@ -104,11 +104,7 @@ impl FakeHerdr {
         DirBuilder::new().mode(0o700).create(&folder).unwrap();
         let socket_path = folder.join("herdr.sock");
         let shared = serve(&socket_path, Model::new(version), usual);
-        Self {
-            folder,
-            socket_path,
-            shared,
-        }
+        Self { folder, socket_path, shared }
     }
 
     /// The variables that Herdr gives the processes of the pane `w1:p1`. `HERDR_BIN_PATH` is for the
@@ -117,10 +113,7 @@ impl FakeHerdr {
         vec![
             ("HERDR_ENV", "1".to_owned()),
             ("HERDR_PANE_ID", "w1:p1".to_owned()),
-            (
-                "HERDR_SOCKET_PATH",
-                self.socket_path.to_str().unwrap().to_owned(),
-            ),
+            ("HERDR_SOCKET_PATH", self.socket_path.to_str().unwrap().to_owned()),
             ("HERDR_TAB_ID", "w1:t1".to_owned()),
             ("HERDR_WORKSPACE_ID", "w1".to_owned()),
         ]
@@ -155,9 +148,7 @@ impl FakeHerdr {
 
     /// What is done with the next requests of `method`.
     pub(crate) fn script(&self, method: &str, behaviours: impl IntoIterator<Item = Behaviour>) {
-        self.inner()
-            .script
-            .push((method.to_owned(), behaviours.into_iter().collect()));
+        self.inner().script.push((method.to_owned(), behaviours.into_iter().collect()));
     }
 
     /// Changes the model: versions, panes, anchors, a handoff.
@@ -168,12 +159,7 @@ impl FakeHerdr {
 
     /// The pane as it is now.
     pub(crate) fn pane(&self, id: &str) -> Pane {
-        self.inner()
-            .model
-            .panes
-            .get(id)
-            .cloned()
-            .unwrap_or_default()
+        self.inner().model.panes.get(id).cloned().unwrap_or_default()
     }
 
     /// All the requests so far.
@@ -183,42 +169,22 @@ impl FakeHerdr {
 
     /// All the requests of a method so far.
     pub(crate) fn requests_of(&self, method: &str) -> Vec<Request> {
-        self.requests()
-            .into_iter()
-            .filter(|request| request.method == method)
-            .collect()
+        self.requests().into_iter().filter(|request| request.method == method).collect()
     }
 
     /// Waits for a request, already in or still to come.
     pub(crate) fn wait_for(&self, is_it: impl Fn(&Request) -> bool) -> Request {
-        self.wait(|inner| {
-            inner
-                .requests
-                .iter()
-                .find(|request| is_it(request))
-                .cloned()
-        })
+        self.wait(|inner| inner.requests.iter().find(|request| is_it(request)).cloned())
     }
 
     /// Waits until the pane `w1:p1` is as it should be.
     pub(crate) fn wait_for_pane(&self, is_it: impl Fn(&Pane) -> bool) -> Pane {
-        self.wait(|inner| {
-            inner
-                .model
-                .panes
-                .get("w1:p1")
-                .filter(|pane| is_it(pane))
-                .cloned()
-        })
+        self.wait(|inner| inner.model.panes.get("w1:p1").filter(|pane| is_it(pane)).cloned())
     }
 
     /// Waits until the pane `w1:p1` shows this state.
     pub(crate) fn wait_for_state(&self, state: &str) -> Pane {
-        self.wait_for_pane(|pane| {
-            pane.holder
-                .as_ref()
-                .is_some_and(|holder| holder.state == state)
-        })
+        self.wait_for_pane(|pane| pane.holder.as_ref().is_some_and(|holder| holder.state == state))
     }
 
     fn wait<T>(&self, look: impl Fn(&Inner) -> Option<T>) -> T {
@@ -275,17 +241,8 @@ pub(crate) fn serve_for_ever(socket_path: &Path, version: &str) {
 
 fn serve(socket_path: &Path, model: Model, usual: Behaviour) -> Arc<Shared> {
     let listener = UnixListener::bind(socket_path).unwrap();
-    let inner = Inner {
-        model,
-        requests: Vec::new(),
-        usual,
-        script: Vec::new(),
-        ended: false,
-    };
-    let shared = Arc::new(Shared {
-        inner: Mutex::new(inner),
-        changed: Condvar::new(),
-    });
+    let inner = Inner { model, requests: Vec::new(), usual, script: Vec::new(), ended: false };
+    let shared = Arc::new(Shared { inner: Mutex::new(inner), changed: Condvar::new() });
     let of_thread = shared.clone();
     thread::spawn(move || {
         for stream in listener.incoming() {
