@@ -196,8 +196,11 @@ impl Terminal {
     /// Waits until these bytes have come.
     pub(crate) fn wait_for_bytes(&self, bytes: impl AsRef<[u8]>) {
         let bytes = bytes.as_ref();
+        let mut searched = 0;
         self.wait_until(&format!("{:?}", String::from_utf8_lossy(bytes)), |seen| {
-            memchr::memmem::find(&seen.bytes, bytes).is_some()
+            let found = memchr::memmem::find(&seen.bytes[searched..], bytes).is_some();
+            searched = seen.bytes.len().saturating_sub(bytes.len());
+            found
         });
     }
 
@@ -206,7 +209,7 @@ impl Terminal {
         self.wait_until(&format!("{count} bytes"), |seen| seen.bytes.len() >= count);
     }
 
-    fn wait_until(&self, what: &str, holds: impl Fn(&Seen) -> bool) {
+    fn wait_until(&self, what: &str, mut holds: impl FnMut(&Seen) -> bool) {
         let end = Instant::now() + DEADLINE;
         let mut seen = self.shared.lock();
         while !holds(&seen) {
@@ -412,4 +415,41 @@ pub(crate) fn is_alive(pid: u32) -> bool {
         let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
         !after_name.starts_with(['Z', 'X'])
     })
+}
+
+/// The children of a process, in no order.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
+    let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
+    list.unwrap_or_default()
+        .split_whitespace()
+        .filter_map(|pid| pid.parse().ok())
+        .collect()
+}
+
+/// The processes of the session that a process leads or led.
+pub(crate) fn session_of(pid: u32) -> Vec<u32> {
+    let processes = std::fs::read_dir("/proc")
+        .expect("/proc")
+        .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
+    processes
+        .filter(|other| {
+            let stat = std::fs::read_to_string(format!("/proc/{other}/stat")).unwrap_or_default();
+            let after_name = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+            after_name.split(' ').nth(3) == Some(pid.to_string().as_str())
+        })
+        .collect()
+}
+
+/// The most memory that a process has had, in bytes.
+pub(crate) fn memory_peak(pid: u32) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))
+        .unwrap_or_default();
+    line.trim()
+        .trim_end_matches(" kB")
+        .parse::<u64>()
+        .unwrap_or(0)
+        * 1024
 }
