@@ -19,8 +19,8 @@ pub(crate) struct Master {
 }
 
 impl Master {
-    /// A new pseudoterminal of the given size, with the modes of the terminal behind `like`.
-    pub(crate) fn open(size: Size, like: BorrowedFd<'_>) -> io::Result<Self> {
+    /// A new pseudoterminal of the given size and modes.
+    pub(crate) fn open(size: Size, modes: &Modes) -> io::Result<Self> {
         let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY)?;
         fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         fcntl(&master, FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK))?;
@@ -33,7 +33,7 @@ impl Master {
             OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC,
             Mode::empty(),
         )?;
-        Modes::of(like)?.set(slave.as_fd())?;
+        modes.set(slave.as_fd())?;
         Ok(Self { master, name })
     }
 

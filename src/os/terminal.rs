@@ -75,6 +75,15 @@ impl Modes {
         set_termios(fd.as_raw_fd(), &raw const self.0)
     }
 
+    /// The same modes, but those that a shell changes while it edits its own line are as a program finds
+    /// them.
+    pub(crate) fn for_programs(mut self) -> Self {
+        self.0.c_iflag |= libc::ICRNL;
+        self.0.c_oflag |= libc::OPOST;
+        self.0.c_lflag |= libc::ICANON | libc::ECHO | libc::ISIG | libc::IEXTEN;
+        self
+    }
+
     /// The same modes, but every byte passes in both directions as it is.
     fn raw(mut self) -> Self {
         // SAFETY: `self.0` is a live termios.

@@ -36,14 +36,14 @@ pub(super) fn run(
         agent.escalate(Target::Program);
         for (signal, origin) in signals.drain() {
             match signal {
-                Signal::SIGCONT => {
-                    agent.send(Signal::SIGCONT, Target::Program);
-                    tap.resumed();
-                }
                 // The terminal told its whole process group, and the program is in it.
                 Signal::SIGHUP if origin == Origin::Terminal => agent.note(signal),
                 _ if origin == Origin::Terminal => {}
                 _ if agent.is_double(signal, origin) => {}
+                Signal::SIGCONT => {
+                    agent.send(Signal::SIGCONT, Target::Program);
+                    tap.resumed();
+                }
                 _ => agent.hand_on(signal, Target::Program),
             }
         }

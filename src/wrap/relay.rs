@@ -38,8 +38,16 @@ pub(super) fn run(
     options: Options,
     tap: &mut dyn Tap,
 ) -> io::Result<Ending> {
-    let master = Master::open(terminal::size(terminal.as_fd())?, terminal.as_fd())?;
-    let pty = Pty { name: master.name(), stderr: terminal::is_terminal(io::stderr().as_fd()) };
+    let mut modes = terminal::Modes::of(terminal.as_fd())?;
+    if !terminal.is_foreground() {
+        // The shell that started us in the background edits its next line, in modes for that.
+        modes = modes.for_programs();
+    }
+    let master = Master::open(terminal::size(terminal.as_fd())?, &modes)?;
+    let pty = Pty {
+        name: master.name(),
+        stderr: terminal::is_terminal(io::stderr().as_fd()),
+    };
     let agent = Agent::start(image, Some(pty), signals, options)?;
     let mut relay = Relay {
         signals,
@@ -223,11 +231,13 @@ impl Relay<'_> {
         for (signal, origin) in self.signals.drain() {
             match signal {
                 Signal::SIGWINCH => self.pass_size(),
-                Signal::SIGCONT => self.resume()?,
                 // The program's terminal is another one: those of ours are not for it.
                 Signal::SIGTTIN | Signal::SIGTTOU => {}
                 _ if self.agent.is_double(signal, origin) => {}
-                _ => self.agent.hand_on(signal, Target::Groups(self.master.foreground())),
+                Signal::SIGCONT => self.resume()?,
+                _ => self
+                    .agent
+                    .hand_on(signal, Target::Groups(self.master.foreground())),
             }
         }
         Ok(())

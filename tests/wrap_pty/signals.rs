@@ -1,0 +1,152 @@
+//! Signals that come to the command.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, killpg};
+use nix::unistd::Pid;
+
+use crate::terminal::{Terminal, eventually, is_alive};
+use crate::{probe, shell, unguarded};
+
+/// Counts each signal, and ends by itself on SIGTERM with the count as its exit code.
+const COUNTS: &str = "count=0; trap 'count=$((count+1)); echo \"signal $count\"' INT USR1 USR2 HUP QUIT; \
+    trap 'exit $count' TERM; printf ready; while :; do sleep 0.02; done";
+
+#[test]
+fn a_signal_reaches_the_program_and_once() {
+    for signal in [
+        Signal::SIGINT,
+        Signal::SIGUSR1,
+        Signal::SIGUSR2,
+        Signal::SIGQUIT,
+    ] {
+        for mut command in [probe(), unguarded()] {
+            let mut terminal = Terminal::start(command.args(["sh", "-c", COUNTS]));
+            terminal.wait_for("ready");
+            terminal.signal(signal);
+            terminal.wait_for("signal 1");
+            terminal.signal(Signal::SIGTERM);
+            assert_eq!(terminal.wait().code(), Some(1), "{signal}");
+            assert!(terminal.modes().is_cooked());
+        }
+    }
+}
+
+#[test]
+fn a_signal_to_the_whole_process_group_is_one_signal() {
+    let mut terminal = Terminal::start(&mut shell(COUNTS));
+    terminal.wait_for("ready");
+    let group = Pid::from_raw(terminal.pid().cast_signed());
+    killpg(group, Signal::SIGINT).expect("the group is there");
+    terminal.wait_for("signal 1");
+    killpg(group, Signal::SIGTERM).expect("the group is there");
+    assert_eq!(terminal.wait().code(), Some(1));
+}
+
+#[test]
+fn a_program_that_dies_of_a_signal_is_seen_to() {
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+    ] {
+        for mut command in [probe(), unguarded()] {
+            let mut terminal =
+                Terminal::start(command.args(["sh", "-c", "printf ready; exec sleep 60"]));
+            let before = terminal.modes();
+            terminal.wait_for("ready");
+            terminal.signal(signal);
+            assert_eq!(terminal.wait().signal(), Some(signal as i32));
+            assert_eq!(terminal.modes(), before, "{signal}");
+        }
+    }
+}
+
+#[test]
+fn who_asked_for_the_end_is_told() {
+    for (signal, name) in [(Signal::SIGTERM, "Terminate"), (Signal::SIGHUP, "HangUp")] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let log = folder.path().join("log");
+        let mut command = shell("printf ready; exec sleep 60");
+        let mut terminal = Terminal::start(command.env("WRAP_PROBE_LOG", &log));
+        terminal.wait_for("ready");
+        terminal.signal(signal);
+        terminal.wait();
+        let log = fs::read_to_string(log).expect("a log");
+        assert!(log.contains(&format!("ended_by: Some({name})")), "{log}");
+    }
+}
+
+#[test]
+fn a_signal_that_was_ignored_stays_ignored() {
+    let script = format!(
+        "trap '' HUP; WRAP_PROBE_GUARD= exec {} sh -c 'printf ready; read line; exit 6'",
+        env!("CARGO_BIN_EXE_wrap-probe")
+    );
+    let mut terminal = Terminal::start(Command::new("sh").args(["-c", &script]));
+    terminal.wait_for("ready");
+    terminal.signal(Signal::SIGHUP);
+    terminal.type_bytes("\r");
+    assert_eq!(terminal.wait().code(), Some(6));
+}
+
+#[test]
+fn without_a_pty_signals_pass_too() {
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1] {
+        let mut child = probe();
+        child
+            .args(["sh", "-c", "echo ready; exec sleep 60"])
+            .stdout(std::process::Stdio::piped());
+        let mut child = child.spawn().expect("it runs");
+        let mut ready = [0; 6];
+        let mut stdout = child.stdout.take().expect("a pipe");
+        std::io::Read::read_exact(&mut stdout, &mut ready).expect("it is ready");
+        let pid = Pid::from_raw(child.id().cast_signed());
+        nix::sys::signal::kill(pid, signal).expect("it is there");
+        assert_eq!(child.wait().expect("it ends").signal(), Some(signal as i32));
+    }
+}
+
+#[test]
+fn a_closed_terminal_leaves_nothing_behind() {
+    for (what, script) in [
+        ("ordinary", "echo $$; sleep 60"),
+        (
+            "stubborn",
+            "trap '' HUP TERM; echo $$; while :; do sleep 0.1; done",
+        ),
+        ("a tree", "sleep 60 & sh -c 'sleep 60' & echo $$; wait"),
+    ] {
+        let terminal = Terminal::start(&mut shell(script));
+        terminal.wait_for_bytes("\n");
+        let program: u32 = terminal.screen().trim().parse().expect("a process id");
+        let session = terminal.pid();
+        assert!(is_alive(program));
+        terminal.close();
+        eventually(what, || {
+            !is_alive(program) && crate::terminal::session_of(program).is_empty()
+        });
+        assert!(!is_alive(session));
+    }
+}
+
+#[test]
+fn the_foreground_job_of_a_shell_inside_gets_the_interrupt() {
+    let mut command = probe();
+    command
+        .args(["bash", "--norc", "--noprofile", "-i"])
+        .env("PS1", "inside> ")
+        .env("HISTFILE", "");
+    let mut terminal = Terminal::start(&mut command);
+    terminal.wait_for("inside>");
+    terminal.type_bytes("sh -c 'echo be''gun; exec sleep 60'\r");
+    terminal.wait_for("begun");
+    terminal.signal(Signal::SIGINT);
+    terminal.type_bytes("echo code $?\r");
+    terminal.wait_for("code 130");
+    terminal.type_bytes("exit 4\r");
+    assert_eq!(terminal.wait().code(), Some(4));
+}
