@@ -40,8 +40,5 @@ fn shell(script: &str) -> Command {
 
 /// How often to repeat what has to hold every time: `WRAP_RUNS`, or a few times.
 fn runs() -> usize {
-    std::env::var("WRAP_RUNS")
-        .ok()
-        .and_then(|runs| runs.parse().ok())
-        .unwrap_or(50)
+    std::env::var("WRAP_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(50)
 }

@@ -44,10 +44,7 @@ pub(super) fn run(
         modes = modes.for_programs();
     }
     let master = Master::open(terminal::size(terminal.as_fd())?, &modes)?;
-    let pty = Pty {
-        name: master.name(),
-        stderr: terminal::is_terminal(io::stderr().as_fd()),
-    };
+    let pty = Pty { name: master.name(), stderr: terminal::is_terminal(io::stderr().as_fd()) };
     let agent = Agent::start(image, Some(pty), signals, options)?;
     let mut relay = Relay {
         signals,
@@ -235,9 +232,7 @@ impl Relay<'_> {
                 Signal::SIGTTIN | Signal::SIGTTOU => {}
                 _ if self.agent.is_double(signal, origin) => {}
                 Signal::SIGCONT => self.resume()?,
-                _ => self
-                    .agent
-                    .hand_on(signal, Target::Groups(self.master.foreground())),
+                _ => self.agent.hand_on(signal, Target::Groups(self.master.foreground())),
             }
         }
         Ok(())

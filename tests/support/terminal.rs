@@ -376,10 +376,7 @@ pub(crate) fn is_alive(pid: u32) -> bool {
 /// The children of a process, in no order.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
     let list = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children"));
-    list.unwrap_or_default()
-        .split_whitespace()
-        .filter_map(|pid| pid.parse().ok())
-        .collect()
+    list.unwrap_or_default().split_whitespace().filter_map(|pid| pid.parse().ok()).collect()
 }
 
 /// The processes of the session that a process leads or led.
@@ -399,13 +396,6 @@ pub(crate) fn session_of(pid: u32) -> Vec<u32> {
 /// The most memory that a process has had, in bytes.
 pub(crate) fn memory_peak(pid: u32) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))
-        .unwrap_or_default();
-    line.trim()
-        .trim_end_matches(" kB")
-        .parse::<u64>()
-        .unwrap_or(0)
-        * 1024
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap_or_default();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap_or(0) * 1024
 }

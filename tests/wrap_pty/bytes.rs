@@ -30,11 +30,7 @@ fn random_output_comes_out_as_it_went_in() {
         let script = format!("stty raw -echo; cat {}", path.display());
         let mut terminal = Terminal::start(&mut shell(&script));
         terminal.wait();
-        assert!(
-            terminal.bytes() == noise,
-            "{count} bytes: {} came",
-            terminal.count()
-        );
+        assert!(terminal.bytes() == noise, "{count} bytes: {} came", terminal.count());
     }
 }
 
@@ -43,10 +39,7 @@ fn random_input_goes_in_as_it_was_typed() {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("typed");
     let noise = noise(100_000);
-    let script = format!(
-        "stty raw -echo; printf ready; head -c 100000 >{}",
-        path.display()
-    );
+    let script = format!("stty raw -echo; printf ready; head -c 100000 >{}", path.display());
     let mut terminal = Terminal::start(&mut shell(&script));
     terminal.wait_for("ready");
     terminal.type_bytes(&noise);
@@ -58,15 +51,9 @@ fn random_input_goes_in_as_it_was_typed() {
 fn no_line_is_lost_at_the_end() {
     let mut terminal = Terminal::start(&mut shell("seq 1 100000"));
     terminal.wait();
-    let lines: Vec<String> = (1..=100_000)
-        .map(|number| format!("{number}\r\n"))
-        .collect();
+    let lines: Vec<String> = (1..=100_000).map(|number| format!("{number}\r\n")).collect();
     let expected = lines.concat();
-    assert!(
-        terminal.bytes() == expected.as_bytes(),
-        "{} bytes came",
-        terminal.count()
-    );
+    assert!(terminal.bytes() == expected.as_bytes(), "{} bytes came", terminal.count());
 }
 
 #[test]
@@ -104,11 +91,7 @@ fn questions_to_the_terminal_pass_out_and_answers_pass_in() {
     terminal.wait_for_bytes("\x1b[c\x1b]11;?\x1b\\");
     terminal.type_bytes("\x1b[?62;22c\x1b]11;rgb:0\x07");
     terminal.wait();
-    assert!(
-        terminal.screen().contains("033[?62;22c033]11;rgb:0"),
-        "{}",
-        terminal.screen()
-    );
+    assert!(terminal.screen().contains("033[?62;22c033]11;rgb:0"), "{}", terminal.screen());
 }
 
 #[test]
@@ -119,16 +102,8 @@ fn the_program_status_question_is_answered_at_once_and_passes_all_the_same() {
     // Nobody at the terminal answers anything.
     terminal.wait();
     let bytes = terminal.bytes();
-    assert!(
-        bytes.starts_with(b"\x1b]7501;?\x07\x1b[c"),
-        "{}",
-        bytes.escape_ascii()
-    );
-    assert!(
-        terminal.screen().contains("033]7501;?033\\"),
-        "{}",
-        terminal.screen()
-    );
+    assert!(bytes.starts_with(b"\x1b]7501;?\x07\x1b[c"), "{}", bytes.escape_ascii());
+    assert!(terminal.screen().contains("033]7501;?033\\"), "{}", terminal.screen());
 }
 
 #[test]
@@ -163,12 +138,7 @@ fn a_sequence_without_an_end_takes_no_memory() {
     let before = memory_peak(relay);
     terminal.type_bytes("x");
     terminal.wait_for_bytes("done");
-    assert!(
-        memory_peak(relay) < before + (1 << 20),
-        "{} to {}",
-        before,
-        memory_peak(relay)
-    );
+    assert!(memory_peak(relay) < before + (1 << 20), "{} to {}", before, memory_peak(relay));
     terminal.type_bytes("x");
     assert!(terminal.wait().success());
 }
@@ -179,11 +149,7 @@ fn modes_are_undone_after_a_kill_and_only_then() {
     let armed = b"\x1b[?1049;2004;1003;1006h\x1b[?25l\x1b[>5u\x1b[>4;2m\x1b[2;9r";
     let mut terminal = Terminal::start(&mut shell(&format!("{arm}; exit 3")));
     terminal.wait();
-    assert_eq!(
-        terminal.bytes(),
-        armed,
-        "a program that ends in order has had its say"
-    );
+    assert_eq!(terminal.bytes(), armed, "a program that ends in order has had its say");
 
     let mut terminal = Terminal::start(&mut shell(&format!("{arm}; kill -9 $$")));
     terminal.wait();
@@ -191,10 +157,7 @@ fn modes_are_undone_after_a_kill_and_only_then() {
     let undone = bytes.strip_prefix(&armed[..]).expect("what was armed");
     let expected =
         "\x1b[<1u\x1b[?1003l\x1b[?1006l\x1b[?2004l\x1b[?25h\x1b[?1049l\x1b7\x1b[r\x1b8\x1b[>4;0m";
-    assert_eq!(
-        undone.escape_ascii().to_string(),
-        expected.as_bytes().escape_ascii().to_string()
-    );
+    assert_eq!(undone.escape_ascii().to_string(), expected.as_bytes().escape_ascii().to_string());
 
     let mut terminal = Terminal::start(&mut shell("printf plain; kill -9 $$"));
     terminal.wait();
@@ -203,10 +166,7 @@ fn modes_are_undone_after_a_kill_and_only_then() {
 
 #[test]
 fn an_empty_standard_input_is_an_end_and_no_loop() {
-    let script = format!(
-        "{} cat </dev/null; echo \"code $?\"",
-        env!("CARGO_BIN_EXE_wrap-probe")
-    );
+    let script = format!("{} cat </dev/null; echo \"code $?\"", env!("CARGO_BIN_EXE_wrap-probe"));
     let mut terminal = Terminal::start(Command::new("sh").args(["-c", &script]));
     terminal.wait();
     assert_eq!(terminal.bytes(), b"code 0\r\n");

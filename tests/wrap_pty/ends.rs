@@ -34,15 +34,9 @@ fn a_killed_program_is_seen_as_killed_in_every_run() {
 
 #[test]
 fn death_by_signal_passes_as_that_signal() {
-    for (name, number) in [
-        ("TERM", 15),
-        ("HUP", 1),
-        ("INT", 2),
-        ("QUIT", 3),
-        ("SEGV", 11),
-        ("ABRT", 6),
-        ("PIPE", 13),
-    ] {
+    for (name, number) in
+        [("TERM", 15), ("HUP", 1), ("INT", 2), ("QUIT", 3), ("SEGV", 11), ("ABRT", 6), ("PIPE", 13)]
+    {
         let mut terminal = Terminal::start(&mut shell(&format!("kill -{name} $$")));
         let before = terminal.modes();
         let status = terminal.wait();
@@ -80,22 +74,14 @@ fn a_program_that_is_not_there_changes_nothing() {
     let name = plain.to_str().expect("a path of text");
     for (program, code, text) in [
         ("no-such-program", 127, "no-such-program: command not found"),
-        (
-            "/no/such/program",
-            127,
-            "/no/such/program: command not found",
-        ),
+        ("/no/such/program", 127, "/no/such/program: command not found"),
         (name, 126, "cannot be executed"),
         ("/", 126, "cannot be executed"),
     ] {
         let mut terminal = Terminal::start_sized(probe().arg(program), 24, 200);
         let before = terminal.modes();
         assert_eq!(terminal.wait().code(), Some(code), "{program}");
-        assert!(
-            terminal.screen().contains(text),
-            "{program}: {}",
-            terminal.screen()
-        );
+        assert!(terminal.screen().contains(text), "{program}: {}", terminal.screen());
         assert_eq!(terminal.modes(), before, "{program}");
     }
 }
@@ -123,18 +109,13 @@ fn scripts_start_as_a_shell_would_start_them() {
 #[test]
 fn a_panic_of_ours_gives_the_terminal_back() {
     for mut command in [probe(), unguarded()] {
-        command
-            .args(["sh", "-c", "printf boom; read line"])
-            .env("WRAP_PROBE_PANIC", "boom");
+        command.args(["sh", "-c", "printf boom; read line"]).env("WRAP_PROBE_PANIC", "boom");
         let mut terminal = Terminal::start(&mut command);
         let before = terminal.modes();
         assert_eq!(terminal.wait().code(), Some(101));
         assert_eq!(terminal.modes(), before);
         let bytes = String::from_utf8_lossy(&terminal.bytes()).into_owned();
-        assert!(
-            bytes.contains("asked to panic\r\n"),
-            "printed too early: {bytes:?}"
-        );
+        assert!(bytes.contains("asked to panic\r\n"), "printed too early: {bytes:?}");
     }
 }
 
@@ -144,16 +125,9 @@ fn without_a_terminal_there_is_no_pty() {
         .stdin(Stdio::null())
         .output()
         .expect("it runs");
-    assert_eq!(
-        (output.stdout.as_slice(), output.status.code()),
-        (&b"1\n1\n"[..], Some(5))
-    );
+    assert_eq!((output.stdout.as_slice(), output.status.code()), (&b"1\n1\n"[..], Some(5)));
 
-    let mut child = probe()
-        .arg("cat")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn();
+    let mut child = probe().arg("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
     let child = child.as_mut().expect("it runs");
     std::io::Write::write_all(&mut child.stdin.take().expect("a pipe"), b"a\nb").expect("it reads");
     let mut read = String::new();
@@ -162,29 +136,18 @@ fn without_a_terminal_there_is_no_pty() {
     assert_eq!(read, "a\nb", "not one byte changed");
     assert!(child.wait().expect("it ends").success());
 
-    let mut child = probe()
-        .arg("true")
-        .stdin(Stdio::piped())
-        .spawn()
-        .expect("it runs");
+    let mut child = probe().arg("true").stdin(Stdio::piped()).spawn().expect("it runs");
     let _open = child.stdin.take();
-    assert!(
-        child.wait().expect("it ends").success(),
-        "a pipe that stays open is not waited for"
-    );
+    assert!(child.wait().expect("it ends").success(), "a pipe that stays open is not waited for");
 
-    let status = shell("kill -9 $$")
-        .stdin(Stdio::null())
-        .stdout(Stdio::null())
-        .status();
+    let status = shell("kill -9 $$").stdin(Stdio::null()).stdout(Stdio::null()).status();
     assert_eq!(status.expect("it runs").signal(), Some(9));
 }
 
 #[test]
 fn keys_reach_the_program_and_its_own_terminal_edits_them() {
-    let mut terminal = Terminal::start(&mut shell(
-        "read line; echo \"got <$line>\"; cat; echo over",
-    ));
+    let mut terminal =
+        Terminal::start(&mut shell("read line; echo \"got <$line>\"; cat; echo over"));
     terminal.wait_for_modes("raw", Modes::is_raw);
     terminal.type_bytes("a lime\x7f\x7fne\r");
     terminal.wait_for("got <a line>");

@@ -27,10 +27,7 @@ fn start_armed() -> (Terminal, u32) {
 #[test]
 fn the_relay_killed_gives_the_terminal_back_and_ends_the_program() {
     let folder = tempfile::tempdir().expect("a folder");
-    let (dead, live) = (
-        folder.path().join("dead.sock"),
-        folder.path().join("live.sock"),
-    );
+    let (dead, live) = (folder.path().join("dead.sock"), folder.path().join("live.sock"));
     let (plain, missing) = (folder.path().join("plain"), folder.path().join("missing"));
     drop(UnixListener::bind(&dead).expect("a socket"));
     let _listener = UnixListener::bind(&live).expect("a socket");
@@ -74,13 +71,8 @@ fn the_leader_killed_ends_the_program_and_gives_the_terminal_back() {
 
 #[test]
 fn without_a_guardian_what_can_be_caught_gives_the_terminal_back() {
-    for signal in [
-        Signal::SIGSEGV,
-        Signal::SIGBUS,
-        Signal::SIGABRT,
-        Signal::SIGFPE,
-        Signal::SIGILL,
-    ] {
+    for signal in [Signal::SIGSEGV, Signal::SIGBUS, Signal::SIGABRT, Signal::SIGFPE, Signal::SIGILL]
+    {
         let mut command = unguarded();
         let mut terminal = Terminal::start(command.args(["sh", "-c", "printf ready; read line"]));
         let before = terminal.modes();

@@ -11,16 +11,11 @@ use crate::terminal::{Modes, Terminal, eventually, is_alive};
 /// An interactive shell, in which `wrap` stands for the relay.
 fn outer_shell() -> Terminal {
     let mut command = Command::new("bash");
-    command
-        .args(["--norc", "--noprofile", "-i"])
-        .env("PS1", "outside> ")
-        .env("HISTFILE", "");
+    command.args(["--norc", "--noprofile", "-i"]).env("PS1", "outside> ").env("HISTFILE", "");
     let terminal = Terminal::start_sized(&mut command, 40, 100);
     terminal.wait_for("outside>");
     let wrap = env!("CARGO_BIN_EXE_wrap-probe");
-    terminal.type_bytes(format!(
-        "wrap() {{ WRAP_PROBE_GUARD= {wrap} \"$@\"; }}; clear\r"
-    ));
+    terminal.type_bytes(format!("wrap() {{ WRAP_PROBE_GUARD= {wrap} \"$@\"; }}; clear\r"));
     terminal
 }
 
@@ -124,19 +119,14 @@ fn in_the_background_it_shows_output_and_takes_no_keys() {
 
 #[test]
 fn background_jobs_of_the_program_outlive_it() {
-    for script in [
-        "sleep 60 & echo $!; exit 0",
-        "nohup sleep 60 >/dev/null 2>&1 & echo $!; exit 0",
-    ] {
+    for script in ["sleep 60 & echo $!; exit 0", "nohup sleep 60 >/dev/null 2>&1 & echo $!; exit 0"]
+    {
         let mut terminal = Terminal::start(&mut shell(script));
         assert_eq!(terminal.wait().code(), Some(0));
         let job: u32 = terminal.screen().trim().parse().expect("a process id");
         assert!(is_alive(job), "{script}");
-        nix::sys::signal::kill(
-            nix::unistd::Pid::from_raw(job.cast_signed()),
-            Signal::SIGKILL,
-        )
-        .expect("it is there");
+        nix::sys::signal::kill(nix::unistd::Pid::from_raw(job.cast_signed()), Signal::SIGKILL)
+            .expect("it is there");
     }
 }
 
@@ -145,13 +135,9 @@ fn what_the_program_leaves_behind_is_reaped_meanwhile() {
     let script = "for n in 1 2 3; do (sh -c 'echo $$; exit 1' &); done; read line";
     let mut terminal = Terminal::start(&mut shell(script));
     terminal.wait_for_modes("raw", Modes::is_raw);
-    eventually("three process ids", || {
-        terminal.screen().lines().count() == 3
-    });
+    eventually("three process ids", || terminal.screen().lines().count() == 3);
     for line in terminal.screen().lines() {
-        eventually("no zombie", || {
-            !fs::exists(format!("/proc/{}", line.trim())).unwrap_or(true)
-        });
+        eventually("no zombie", || !fs::exists(format!("/proc/{}", line.trim())).unwrap_or(true));
     }
     terminal.type_bytes("\r");
     assert!(terminal.wait().success());

@@ -16,12 +16,7 @@ const COUNTS: &str = "count=0; trap 'count=$((count+1)); echo \"signal $count\"'
 
 #[test]
 fn a_signal_reaches_the_program_and_once() {
-    for signal in [
-        Signal::SIGINT,
-        Signal::SIGUSR1,
-        Signal::SIGUSR2,
-        Signal::SIGQUIT,
-    ] {
+    for signal in [Signal::SIGINT, Signal::SIGUSR1, Signal::SIGUSR2, Signal::SIGQUIT] {
         for mut command in [probe(), unguarded()] {
             let mut terminal = Terminal::start(command.args(["sh", "-c", COUNTS]));
             terminal.wait_for("ready");
@@ -47,12 +42,7 @@ fn a_signal_to_the_whole_process_group_is_one_signal() {
 
 #[test]
 fn a_program_that_dies_of_a_signal_is_seen_to() {
-    for signal in [
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGINT,
-        Signal::SIGQUIT,
-    ] {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
         for mut command in [probe(), unguarded()] {
             let mut terminal =
                 Terminal::start(command.args(["sh", "-c", "printf ready; exec sleep 60"]));
@@ -97,9 +87,7 @@ fn a_signal_that_was_ignored_stays_ignored() {
 fn without_a_pty_signals_pass_too() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1] {
         let mut child = probe();
-        child
-            .args(["sh", "-c", "echo ready; exec sleep 60"])
-            .stdout(std::process::Stdio::piped());
+        child.args(["sh", "-c", "echo ready; exec sleep 60"]).stdout(std::process::Stdio::piped());
         let mut child = child.spawn().expect("it runs");
         let mut ready = [0; 6];
         let mut stdout = child.stdout.take().expect("a pipe");
@@ -114,10 +102,7 @@ fn without_a_pty_signals_pass_too() {
 fn a_closed_terminal_leaves_nothing_behind() {
     for (what, script) in [
         ("ordinary", "echo $$; sleep 60"),
-        (
-            "stubborn",
-            "trap '' HUP TERM; echo $$; while :; do sleep 0.1; done",
-        ),
+        ("stubborn", "trap '' HUP TERM; echo $$; while :; do sleep 0.1; done"),
         ("a tree", "sleep 60 & sh -c 'sleep 60' & echo $$; wait"),
     ] {
         let terminal = Terminal::start(&mut shell(script));
@@ -126,9 +111,7 @@ fn a_closed_terminal_leaves_nothing_behind() {
         let session = terminal.pid();
         assert!(is_alive(program));
         terminal.close();
-        eventually(what, || {
-            !is_alive(program) && crate::terminal::session_of(program).is_empty()
-        });
+        eventually(what, || !is_alive(program) && crate::terminal::session_of(program).is_empty());
         assert!(!is_alive(session));
     }
 }
