@@ -341,14 +341,14 @@ fn a_herdr_that_hangs_is_not_waited_for() {
 #[test]
 fn the_agent_sees_the_size_of_the_terminal_and_its_changes() {
     let user = User::new();
-    let script = "trap 'stty size' WINCH; stty size; while :; do sleep 0.05; done";
+    let script = "trap 'stty size' WINCH; stty size; until read -r -t 0.05; do :; done";
     let mut command = user.wrap(&["--", "bash", "-c", script]);
     let mut terminal = Terminal::start_sized(&mut command, 30, 100);
     terminal.wait_for("30 100");
     terminal.resize(40, 120, 0, 0);
     terminal.wait_for("40 120");
-    terminal.type_bytes([3]);
-    terminal.wait();
+    terminal.type_bytes("\r");
+    assert_eq!(terminal.wait().code(), Some(0));
 }
 
 /// 200 KB of random bytes pass through unchanged.

@@ -41,7 +41,8 @@ struct Guardian {
 /// armed in it, and removes those of `sockets` that nobody answers on any more. The program's own terminal
 /// hangs up then, as that of a closed window does. When the guardian is killed, this process ends likewise.
 ///
-/// Call it first: only one thread goes on.
+/// Call it first: only one thread goes on. From here on, signals that ask for the end wait for
+/// [`run`](super::run).
 ///
 /// # Errors
 /// The process has other threads already, or the system gives no further process. This process then goes
@@ -69,8 +70,15 @@ pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
         // The wait failed, which leaves nothing to pass on.
         ending.map_or_else(|_| std::process::exit(1), Ending::leave);
     }
-    let _ = before.thread_set_mask();
-    forked?;
+    if let Err(error) = forked {
+        let _ = before.thread_set_mask();
+        return Err(error.into());
+    }
+    // What is to be handed on waits for `run`, which takes it: until then it would end this process, and
+    // what the caller sets up meanwhile would never be taken down.
+    let mut mask = before;
+    HANDED_ON.into_iter().for_each(|signal| mask.add(signal));
+    let _ = mask.thread_set_mask();
     let _ = GUARDIAN.set(Guardian { process: getppid(), alive });
     Ok(())
 }
