@@ -311,9 +311,10 @@ impl Relay<'_> {
                 Err(Errno::EINTR) => continue,
                 _ => return (total, false),
             }
+            // First what is armed is noted, then it is armed: killed in between, we leave nothing armed.
+            self.read_along();
             self.flush_out();
             self.tap.output(self.outward.filled());
-            self.read_along();
         }
         (total, true)
     }
@@ -329,7 +330,7 @@ impl Relay<'_> {
         }
     }
 
-    /// Reads what has just gone to the terminal.
+    /// Reads what is about to go to the terminal.
     fn read_along(&mut self) {
         let (modes, tap, extra) = (&mut self.modes, &mut self.tap, &mut self.inward.extra);
         let answers = self.answers;

@@ -87,7 +87,7 @@ fn jobs_of_a_shell_inside_are_its_own_business() {
     terminal.wait_for("begun");
     terminal.type_bytes("\x1a");
     terminal.wait_for("Stopped");
-    terminal.type_bytes("kill -9 %1; wait; echo still in''side\r");
+    terminal.type_bytes("kill -9 %1; fg; echo still in''side\r");
     terminal.wait_for("still inside");
     terminal.type_bytes("exit 3\r");
     terminal.wait_for_bytes("exit\r\n\x1b[?2004houtside>");
