@@ -25,6 +25,15 @@ pub enum StartError {
     Thread(#[source] io::Error),
 }
 
+/// Which pane of Herdr shows the agent.
+#[derive(Clone, Debug)]
+enum HerdrPane {
+    /// The one that this process runs in, if it does.
+    Own,
+    Given(herdr::Environment),
+    Off,
+}
+
 /// Where the Collie face listens.
 #[derive(Clone, Debug)]
 enum CollieSocket {
@@ -39,7 +48,7 @@ enum CollieSocket {
 pub struct Builder {
     agent: String,
     source: String,
-    herdr: bool,
+    herdr: HerdrPane,
     collie: CollieSocket,
 }
 
@@ -48,7 +57,7 @@ impl Builder {
         Self {
             agent: agent.to_owned(),
             source: DEFAULT_SOURCE.to_owned(),
-            herdr: true,
+            herdr: HerdrPane::Own,
             collie: CollieSocket::Default,
         }
     }
@@ -73,9 +82,16 @@ impl Builder {
         self
     }
 
+    /// The pane of Herdr to report to. Default: the one that this process runs in, by the variables
+    /// that Herdr sets.
+    pub fn herdr(mut self, environment: herdr::Environment) -> Self {
+        self.herdr = HerdrPane::Given(environment);
+        self
+    }
+
     /// No Herdr face, even inside Herdr.
     pub fn without_herdr(mut self) -> Self {
-        self.herdr = false;
+        self.herdr = HerdrPane::Off;
         self
     }
 
@@ -88,9 +104,13 @@ impl Builder {
         let agent = herdr::AgentName::new(&self.agent)?;
         let source = herdr::Source::new(&self.source)?;
 
-        let environment = match herdr::Environment::detect() {
-            herdr::Detection::Inside(environment) if self.herdr => Some(environment),
-            _ => None,
+        let environment = match self.herdr.clone() {
+            HerdrPane::Off => None,
+            HerdrPane::Given(environment) => Some(environment),
+            HerdrPane::Own => match herdr::Environment::detect() {
+                herdr::Detection::Inside(environment) => Some(environment),
+                _ => None,
+            },
         };
         let herdr_pane = environment.as_ref().map(|inside| inside.pane_id().to_owned());
         let (reporter, driver) = environment
