@@ -27,7 +27,6 @@ pub(crate) struct Server {
 /// A request that was there.
 pub(crate) struct Arrival {
     pub(crate) at: Instant,
-    pub(crate) method: String,
     pub(crate) state: Option<String>,
 }
 
@@ -106,7 +105,7 @@ fn serve(
         }
         _ => json!({"type": "ok"}),
     };
-    let _ = tell.send(Arrival { at, method, state });
+    let _ = tell.send(Arrival { at, state });
     thread::sleep(pause);
     let mut stream = reader.into_inner();
     writeln!(stream, "{}", json!({"id": request["id"], "result": result}))
