@@ -9,10 +9,10 @@ use self::command::Command;
 use self::read_back::{Finding, ReadBackPlan};
 use self::retry::Retry;
 use super::metadata::Metadata;
-use super::report::{Request, State};
-use super::sequence::Sequence;
+use super::report::{PaneView, Request, State};
+use super::sequence::{Seq, Sequence};
 use super::slots::{Claim, Wanted};
-use super::status::{Ownership, Status};
+use super::status::{Ownership, Status, TransportKind};
 use super::transport::{Reply, TransportError};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -34,6 +34,7 @@ pub(super) type SessionOf = fn(Option<u32>) -> Option<u32>;
 /// What Herdr took so far, and what stands in the way of the rest.
 #[derive(Debug)]
 pub(super) struct Plan {
+    agent: String,
     sequence: Sequence,
     /// None: whose pane it is does not matter.
     session_of: Option<SessionOf>,
@@ -53,11 +54,17 @@ pub(super) struct Plan {
 }
 
 /// How far the session has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Reporting,
-    /// A release or the end is wanted.
-    Leaving,
+    /// The end is wanted, and the pane stays as it is.
+    Ending,
+    /// The user quit.
+    Releasing,
+    /// The release was answered with `ok`, and looked at once.
+    Checking,
+    /// It had not been heard.
+    ReleasingAgain,
     Released,
 }
 
@@ -81,12 +88,13 @@ impl Plan {
             ..Status::default()
         };
         Self {
+            agent: agent.as_str().to_owned(),
             sequence,
             session_of,
             in_force: InForce::default(),
             command: Command::default(),
             retry: Retry::default(),
-            read_back: ReadBackPlan::new(agent.as_str()),
+            read_back: ReadBackPlan::default(),
             ownership: Ownership::Unchecked,
             jump: false,
             blocked_label: None,
@@ -128,7 +136,11 @@ impl Plan {
         if self.read_back.is_due(now) {
             return Step::Send(Request::ReadPane);
         }
-        let wakes = [self.read_back.due(), self.command.next_try()];
+        let next_try = wanted
+            .session
+            .as_ref()
+            .and_then(|session| self.command.next_try(session));
+        let wakes = [self.read_back.due(), next_try];
         Step::Wait(wakes.into_iter().flatten().min())
     }
 
@@ -142,8 +154,15 @@ impl Plan {
                 self.ownership = Ownership::Unchecked;
             }
         }
-        if self.stage == Stage::Reporting && (wanted.released || wanted.finish_by.is_some()) {
-            self.stage = Stage::Leaving;
+        let stage = match wanted {
+            Wanted { released: true, .. } => Stage::Releasing,
+            Wanted {
+                finish_by: Some(_), ..
+            } => Stage::Ending,
+            _ => Stage::Reporting,
+        };
+        if stage > self.stage {
+            self.stage = stage;
             // Whatever waited for its next try has it now, for there may be no later.
             self.retry.at_once();
         }
@@ -164,6 +183,9 @@ impl Plan {
 
     /// Metadata outlives a release, so it is cleared first (H042). Then the release, alone.
     fn leave(&mut self) -> Request {
+        if self.stage == Stage::Checking {
+            return Request::ReadPane;
+        }
         if !self.in_force.metadata.is_empty() || self.in_force.metadata_unknown {
             return Request::Metadata {
                 metadata: Metadata::default(),
@@ -171,7 +193,15 @@ impl Plan {
             };
         }
         Request::Release {
-            seq: self.sequence.next(),
+            seq: self.next_seq(),
+        }
+    }
+
+    fn next_seq(&mut self) -> Seq {
+        if std::mem::take(&mut self.jump) {
+            self.sequence.jump()
+        } else {
+            self.sequence.next()
         }
     }
 
@@ -195,7 +225,8 @@ impl Plan {
                     seq: self.sequence.next(),
                 });
             }
-            if let Some((session, resume)) = session.zip(resume) {
+            let unsettled = session.filter(|session| !self.command.is_settled(session));
+            if let Some((session, resume)) = unsettled.zip(resume) {
                 let seq = self.sequence.next();
                 return Some(Request::Session {
                     session_id: session.id.clone(),
@@ -205,11 +236,7 @@ impl Plan {
             }
             return self.towards_metadata(wanted, claim);
         }
-        let seq = if std::mem::take(&mut self.jump) {
-            self.sequence.jump()
-        } else {
-            self.sequence.next()
-        };
+        let seq = self.next_seq();
         Some(Request::Report {
             state: claim.state,
             message: claim.message.clone(),
@@ -303,19 +330,33 @@ impl Plan {
                 self.in_force.metadata = Arc::new(metadata.clone());
                 self.in_force.metadata_unknown = false;
             }
-            Request::Release { .. } => self.gone(),
+            Request::Release { .. } => self.gone(reply.over),
             Request::Session { .. } | Request::Ping | Request::ReadPane | Request::ReadProcess => {}
         }
     }
 
-    /// The pane is released. That was the end, or only the way to take a command back.
-    fn gone(&mut self) {
+    /// A release was answered with `ok`. That was the end, or only the way to take a command back.
+    fn gone(&mut self, over: TransportKind) {
         self.status.reported = None;
-        if self.stage == Stage::Leaving {
-            self.stage = Stage::Released;
-        }
         self.in_force.claim = None;
         self.command.released();
+        self.stage = match (self.stage, over) {
+            // A look over the CLI costs a process, and the agent waits to exit.
+            (Stage::Releasing, TransportKind::Socket) => Stage::Checking,
+            (Stage::Releasing | Stage::ReleasingAgain, _) => Stage::Released,
+            (stage, _) => stage,
+        };
+    }
+
+    /// Whether the release was heard: its `ok` may be a lie too, and nobody comes back later to see.
+    fn release_looked_at(&mut self, view: Option<&PaneView>) {
+        let still_there = view.is_some_and(|view| view.agent.as_deref() == Some(&self.agent));
+        self.jump = still_there;
+        self.stage = if still_there {
+            Stage::ReleasingAgain
+        } else {
+            Stage::Released
+        };
     }
 
     fn failed(&mut self, request: &Request, error: &TransportError, generation: u64, now: Instant) {
@@ -334,7 +375,7 @@ impl Plan {
                 // The pane went away by itself, and everything in it.
                 if matches!(error, TransportError::Refused(refusal) if refusal.code == "pane_not_found")
                 {
-                    self.gone();
+                    self.stage = Stage::Released;
                     return;
                 }
             }
@@ -376,7 +417,13 @@ impl Plan {
     fn pane_read(&mut self, outcome: Result<Reply, TransportError>, now: Instant) {
         let state = self.in_force.claim.as_ref().map(|claim| claim.state);
         let view = outcome.map(|reply| reply.answer.pane);
-        match self.read_back.read(state, view, now) {
+        if self.stage == Stage::Checking {
+            return self.release_looked_at(view.ok().flatten().as_ref());
+        }
+        if self.read_back.is_heartbeat() {
+            self.command.heartbeat(now);
+        }
+        match self.read_back.read(&self.agent, state, view, now) {
             Finding::Fine => {}
             Finding::Lost => self.report_again(),
             Finding::Unheard => {
@@ -384,7 +431,6 @@ impl Plan {
                 self.report_again();
             }
         }
-        self.command.heartbeat(now);
     }
 
     /// What there is to tell.
@@ -404,3 +450,6 @@ impl Plan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

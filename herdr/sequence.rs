@@ -25,6 +25,9 @@ const FIRST_JUMP: Seq = (1 << 53) - (1 << 40);
 /// Where it goes next: over every number in nanoseconds.
 const SECOND_JUMP: Seq = 1 << 62;
 
+/// How far it goes after that.
+const LATER_JUMPS: Seq = 1 << 40;
+
 /// The highest number that is ever sent, or believed when it is read: `u64::MAX` would be the source's
 /// last word in the pane (H061).
 const HIGHEST: Seq = u64::MAX - (1 << 32);
@@ -92,10 +95,10 @@ impl Sequence {
     /// A number far above all that were ever sent: for when Herdr seems to have heard a higher one from
     /// somebody who counts in another way.
     pub(super) fn jump(&mut self) -> Seq {
-        let target = if self.last < FIRST_JUMP {
-            FIRST_JUMP
-        } else {
-            SECOND_JUMP
+        let target = match self.last {
+            last if last < FIRST_JUMP => FIRST_JUMP,
+            last if last < SECOND_JUMP => SECOND_JUMP,
+            last => last.saturating_add(LATER_JUMPS),
         };
         self.above(target)
     }
@@ -377,7 +380,7 @@ mod tests {
         assert_eq!(sequence.next(), first + 1);
         let second = sequence.jump();
         assert!(second > 1_796_000_000_000_000_000, "over nanoseconds");
-        assert_eq!(sequence.jump(), second + 1);
+        assert_eq!(sequence.jump(), second + LATER_JUMPS);
         sequence.last = u64::MAX - 1;
         assert!(
             sequence.next() < u64::MAX,
