@@ -400,18 +400,13 @@ impl Plan {
         let shell_pid = outcome
             .ok()
             .and_then(|reply| reply.answer.process?.shell_pid);
-        let sessions = shell_pid.and_then(|pid| Some((pid, session_of(Some(pid))?)));
-        self.ownership = match (sessions, session_of(None)) {
-            (Some((_, shell)), Some(own)) if shell == own => Ownership::Ours,
-            (Some((shell_pid, _)), Some(_)) => {
-                tracing::info!(
-                    shell_pid,
-                    "not in the pane that Herdr's variables name: silent"
-                );
-                Ownership::Foreign { shell_pid }
-            }
-            _ => Ownership::Unknown,
-        };
+        self.ownership = Ownership::of(shell_pid, session_of);
+        if let Ownership::Foreign { shell_pid } = self.ownership {
+            tracing::info!(
+                shell_pid,
+                "not in the pane that Herdr's variables name: silent"
+            );
+        }
     }
 
     fn pane_read(&mut self, outcome: Result<Reply, TransportError>, now: Instant) {

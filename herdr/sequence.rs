@@ -4,10 +4,13 @@
 //! pane, and says `ok` (H060). So the numbers must rise over every process of the source, and over every
 //! step of the clock, for as long as the server lives.
 
+use super::environment::Environment;
+use super::identity::Source;
 use crate::Clock;
 use crate::os::kept_file;
 use sha2::{Digest, Sha256};
 use std::env;
+use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -48,6 +51,40 @@ pub fn default_state_folder() -> Option<PathBuf> {
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|state| state.join("agent-presence"))
+}
+
+/// The last number that `source` used in the pane of `environment`, where it is kept in `folder`.
+pub(super) fn kept(folder: &Path, environment: &Environment, source: &Source) -> Option<Seq> {
+    let path = mark_path(
+        folder,
+        environment.socket_path(),
+        environment.pane_id(),
+        source.as_str(),
+    );
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The file of the last number of a source in a pane of a server.
+fn mark_path(folder: &Path, socket_path: &Path, pane_id: &str, source: &str) -> PathBuf {
+    let mut hash = Sha256::new();
+    for part in [
+        socket_path.as_os_str().as_encoded_bytes(),
+        pane_id.as_bytes(),
+        source.as_bytes(),
+    ] {
+        hash.update(part);
+        hash.update([0]);
+    }
+    let name = hash
+        .finalize()
+        .iter()
+        .take(16)
+        .fold(String::new(), |mut name, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(name, "{byte:02x}");
+            name
+        });
+    folder.join("seq").join(name)
 }
 
 /// Gives the numbers of one source in one pane.
@@ -142,27 +179,9 @@ struct Mark {
 
 impl Mark {
     fn open(folder: &Path, socket_path: &Path, pane_id: &str, source: &str) -> io::Result<Self> {
-        let folder = folder.join("seq");
-        kept_file::private_folder(&folder)?;
-        let mut hash = Sha256::new();
-        for part in [
-            socket_path.as_os_str().as_encoded_bytes(),
-            pane_id.as_bytes(),
-            source.as_bytes(),
-        ] {
-            hash.update(part);
-            hash.update([0]);
-        }
-        let name = hash
-            .finalize()
-            .iter()
-            .take(16)
-            .fold(String::new(), |mut name, byte| {
-                use std::fmt::Write as _;
-                let _ = write!(name, "{byte:02x}");
-                name
-            });
-        let path = folder.join(name);
+        kept_file::private_folder(folder)?;
+        kept_file::private_folder(&folder.join("seq"))?;
+        let path = mark_path(folder, socket_path, pane_id, source);
         Ok(Self {
             file: kept_file::open_private(&path)?,
             path,

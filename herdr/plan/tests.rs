@@ -83,7 +83,7 @@ impl World {
             wanted.session = Some(Session {
                 id: id.into(),
                 resume,
-            })
+            });
         });
     }
 
