@@ -288,16 +288,6 @@ impl Plan {
         generation: u64,
         now: Instant,
     ) {
-        match &outcome {
-            Ok(reply) => {
-                self.status.transport = Some(reply.over);
-                self.status.last_error = None;
-            }
-            Err(error) => {
-                tracing::debug!(%error, method = request.method(), "Herdr did not take a request");
-                self.status.last_error = Some(error.to_string());
-            }
-        }
         match request {
             Request::Ping => self
                 .command
@@ -313,6 +303,8 @@ impl Plan {
 
     fn taken(&mut self, request: &Request, reply: &Reply, now: Instant) {
         self.retry.succeeded();
+        self.status.transport = Some(reply.over);
+        self.status.last_error = None;
         if let Some(resume) = request.resume() {
             self.command.taken(resume);
         }
@@ -360,6 +352,8 @@ impl Plan {
     }
 
     fn failed(&mut self, request: &Request, error: &TransportError, generation: u64, now: Instant) {
+        tracing::debug!(%error, method = request.method(), "Herdr did not take a report");
+        self.status.last_error = Some(error.to_string());
         match request {
             Request::Report { .. } => self.in_force.claim = None,
             Request::Metadata { metadata, .. } => {

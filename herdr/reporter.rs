@@ -106,7 +106,8 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Shared {
     slots: Slots,
-    status: Mutex<Status>,
+    /// What the driver told last, and of which generation of the slots.
+    told: Mutex<(u64, Status)>,
 }
 
 impl Reporter {
@@ -167,7 +168,7 @@ impl Reporter {
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let shared = Arc::new(Shared {
             slots: Slots::default(),
-            status: Mutex::default(),
+            told: Mutex::default(),
         });
         let driver = Driver {
             shared: shared.clone(),
@@ -276,7 +277,10 @@ impl Reporter {
 
     /// What is known about reports and Herdr.
     pub fn status(&self) -> Status {
-        lock(&self.handle.0.status).clone()
+        let (generation, mut status) = lock(&self.handle.0.told).clone();
+        // What was put into the slots since then is not in force yet.
+        status.settled &= generation == self.slots().wanted().generation;
+        status
     }
 }
 
@@ -305,7 +309,7 @@ impl<T: Transport> Driver<T> {
         loop {
             let wanted = slots.wanted();
             let step = self.plan.next(&wanted, Instant::now());
-            *lock(&shared.status) = self.plan.status(&wanted);
+            *lock(&shared.told) = (wanted.generation, self.plan.status(&wanted));
             match step {
                 Step::Send(request) => {
                     let exchange = self.transport.exchange(&request);
