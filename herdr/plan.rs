@@ -77,6 +77,12 @@ struct InForce {
     metadata_unknown: bool,
 }
 
+impl InForce {
+    fn shows(&self, metadata: &Metadata) -> bool {
+        *self.metadata == *metadata && !self.metadata_unknown
+    }
+}
+
 impl Plan {
     pub(super) fn new(
         agent: &super::identity::AgentName,
@@ -247,20 +253,32 @@ impl Plan {
     }
 
     fn towards_metadata(&mut self, wanted: &Wanted, claim: &Claim) -> Option<Request> {
-        // The label is of use while the state is blocked, and harmless afterwards: it stays until the
-        // next one, which saves a call.
         if claim.state == State::Blocked {
             self.blocked_label.clone_from(&claim.message);
         }
-        let mut metadata = Metadata::clone(&wanted.metadata);
-        if let Some(label) = &self.blocked_label {
-            metadata = metadata.state_label(State::Blocked, label);
-        }
-        let stands = *self.in_force.metadata == metadata && !self.in_force.metadata_unknown;
+        let metadata = self.metadata(wanted);
+        let stands = self.in_force.shows(&metadata);
         (!stands).then(|| Request::Metadata {
             metadata,
             seq: self.sequence.next(),
         })
+    }
+
+    /// The metadata that is wanted, with the label for blocked. The label is of use while the state is
+    /// blocked, and harmless afterwards: it stays until the next one, which saves a call.
+    fn metadata(&self, wanted: &Wanted) -> Metadata {
+        let label = match &wanted.claim {
+            Some(Claim {
+                state: State::Blocked,
+                message,
+            }) => message.as_deref(),
+            _ => self.blocked_label.as_deref(),
+        };
+        let metadata = Metadata::clone(&wanted.metadata);
+        match label {
+            Some(label) => metadata.state_label(State::Blocked, label),
+            None => metadata,
+        }
     }
 
     fn is_settled(&self, wanted: &Wanted) -> bool {
@@ -270,6 +288,7 @@ impl Plan {
                 .session
                 .as_ref()
                 .is_none_or(|session| self.command.is_settled(session))
+            && (wanted.claim.is_none() || self.in_force.shows(&self.metadata(wanted)))
     }
 
     /// Says everything again: Herdr may have lost it.
@@ -360,6 +379,12 @@ impl Plan {
                 if matches!(error, TransportError::Refused(_) | TransportError::Usage(_)) {
                     // This Herdr will not have it: asking again would only be in the way of the state.
                     self.in_force.metadata = Arc::new(metadata.clone());
+                    self.in_force.metadata_unknown = false;
+                    return;
+                }
+                if self.stage >= Stage::Releasing {
+                    // Clearing it failed. The release matters more, and there may be no time for both.
+                    self.in_force.metadata = Arc::default();
                     self.in_force.metadata_unknown = false;
                     return;
                 }

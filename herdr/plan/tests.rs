@@ -552,6 +552,32 @@ fn a_release_waits_for_no_backoff_and_is_tried_until_it_is_taken() {
 }
 
 #[test]
+fn a_release_does_not_wait_for_metadata_that_cannot_be_cleared() {
+    let mut world = World::new("0.9.3");
+    world.want(|wanted| wanted.metadata = Arc::new(Metadata::new().title("T")));
+    world.report(State::Working, None);
+    world.run();
+    world.fates = vec![Fate::Lost];
+    world.want(|wanted| wanted.released = true);
+    world.run();
+    assert_eq!(world.shown(), None, "at once");
+}
+
+#[test]
+fn a_release_that_was_not_heard_is_made_again() {
+    let mut world = World::new("0.9.3");
+    world.report(State::Working, None);
+    world.run();
+    world
+        .pane()
+        .seqs
+        .insert("src".to_owned(), 9_000_000_000_000_000);
+    world.want(|wanted| wanted.released = true);
+    world.run();
+    assert_eq!(world.shown(), None);
+}
+
+#[test]
 fn a_release_of_a_pane_that_is_gone_is_done() {
     let mut world = World::new("0.9.3");
     world.report(State::Working, None);
