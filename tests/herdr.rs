@@ -3,6 +3,8 @@
 
 #[path = "herdr/failures.rs"]
 mod failures;
+#[path = "herdr/field_cases.rs"]
+mod field_cases;
 #[path = "herdr/life.rs"]
 mod life;
 #[path = "herdr/processes.rs"]

@@ -235,3 +235,35 @@ fn the_program_is_led_to_the_same_pane_and_server() {
     let expected = format!("1 w9:pG {} work\n", socket.display());
     assert_eq!(std::fs::read_to_string(log).unwrap(), expected);
 }
+
+/// A fork of a large agent takes 25 ms, `posix_spawn` under 2: it shares the memory until the program
+/// runs. What would make the standard library fork is told in `herdr/transport/cli.rs`.
+#[test]
+fn the_program_is_started_without_a_fork() {
+    let folder = tempfile::tempdir().unwrap();
+    let log = folder.path().join("calls");
+    let traced = Command::new("strace")
+        .args(["-f", "-e", "trace=clone,clone3,fork,vfork,execve", "-o"])
+        .arg(&log)
+        .arg(std::env::current_exe().unwrap())
+        .args([
+            "--exact",
+            "processes::the_program_is_led_to_the_same_pane_and_server",
+        ])
+        .output();
+    let calls = std::fs::read_to_string(&log).unwrap_or_default();
+    if !traced.is_ok_and(|output| output.status.success()) || !calls.contains("report-agent") {
+        println!("skipped: no strace, or not allowed to use it");
+        return;
+    }
+    let start = calls
+        .lines()
+        .position(|line| line.contains("report-agent"))
+        .unwrap();
+    let is_process = |line: &&str| line.contains("exit_signal=SIGCHLD") || line.contains("fork(");
+    let how = calls.lines().take(start).filter(is_process).last().unwrap();
+    assert!(
+        how.contains("CLONE_VFORK") || how.contains("vfork("),
+        "{how}"
+    );
+}
