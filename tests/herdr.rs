@@ -17,7 +17,7 @@ use agent_presence::herdr::{
 };
 use std::thread;
 use std::time::{Duration, Instant};
-use support::fake_herdr::{Behaviour, FakeHerdr, Request};
+use support::fake_herdr::{Behaviour, FakeHerdr, Request, write_program};
 
 const FAKE_HERDR: &str = env!("CARGO_BIN_EXE_fake-herdr");
 

@@ -3,7 +3,6 @@
 
 use super::*;
 use std::fs;
-use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 /// A stand-in for Herdr's program. Its mode and its delay may change while it is in use.
@@ -34,8 +33,7 @@ esac
         );
         script.set("delay", delay);
         script.set("mode", mode);
-        fs::write(script.program(), text).unwrap();
-        fs::set_permissions(script.program(), fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&script.program(), &text);
         script
     }
 
@@ -72,7 +70,7 @@ esac
     }
 }
 
-fn has_command(line: &String) -> bool {
+fn has_command(line: &str) -> bool {
     line.contains("\t--\t")
 }
 
@@ -90,7 +88,11 @@ fn case_1_an_old_program_gets_the_state_alone_and_is_remembered() {
     script.wait_for_reports(2);
     reporter.report(State::Idle, None);
     assert!(reporter.finish(PATIENCE));
-    let commands: Vec<_> = script.reports().iter().map(has_command).collect();
+    let commands: Vec<_> = script
+        .reports()
+        .iter()
+        .map(|line| has_command(line))
+        .collect();
     assert_eq!(commands, [true, false, false]);
 }
 
@@ -156,7 +158,11 @@ fn case_43_a_command_that_is_invalid_takes_nothing_with_it() {
     reporter.session("s1", Some(resume()));
     reporter.report(State::Working, None);
     wait_until(&reporter, |status| status.settled);
-    let commands: Vec<_> = script.reports().iter().map(has_command).collect();
+    let commands: Vec<_> = script
+        .reports()
+        .iter()
+        .map(|line| has_command(line))
+        .collect();
     assert_eq!(commands, [true, false]);
 }
 
@@ -169,11 +175,11 @@ fn case_52_a_slow_detector_gets_the_command_four_more_times() {
     reporter.report(State::Working, None);
     let reports = script.wait_for_reports(6);
     assert!(
-        begun.elapsed() >= Duration::from_millis(2_000),
+        begun.elapsed() >= Duration::from_secs(2),
         "{:?}",
         begun.elapsed()
     );
-    let commands: Vec<_> = reports.iter().map(has_command).collect();
+    let commands: Vec<_> = reports.iter().map(|line| has_command(line)).collect();
     assert_eq!(commands, [true, false, true, true, true, true]);
     assert_eq!(reporter.status().reported, Some(State::Working));
 }

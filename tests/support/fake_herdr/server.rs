@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::env;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -140,8 +140,7 @@ impl FakeHerdr {
         let script = format!(
             "#!/bin/sh\nFAKE_HERDR_SOCKET='{socket}' {settings} exec '{fake_herdr}' \"$@\"\n"
         );
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&path, &script);
         path
     }
 
@@ -173,7 +172,12 @@ impl FakeHerdr {
                 if runs(pid) {
                     gone_since = None;
                 } else if gone_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
-                    shared.inner.lock().unwrap().model.clear("w1:p1");
+                    let mut inner = shared.inner.lock().unwrap();
+                    // Older ones leave it for good.
+                    if inner.model.takes_commands() {
+                        inner.model.clear("w1:p1");
+                    }
+                    drop(inner);
                     shared.changed.notify_all();
                 }
                 thread::sleep(Duration::from_millis(20));
@@ -332,6 +336,24 @@ impl Drop for FullBacklog {
     fn drop(&mut self) {
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// Writes a script that can be run. Another process does it: had this one the file open for writing
+/// while one of its threads starts a program, the script would be "busy" for a moment.
+pub(crate) fn write_program(path: &Path, text: &str) {
+    let mut writer = process::Command::new("sh")
+        .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    assert!(writer.wait().unwrap().success());
 }
 
 /// A new private folder.
