@@ -6,7 +6,7 @@
 
 use super::environment::Environment;
 use super::identity::Source;
-use crate::Clock;
+use crate::os::clock::Clock;
 use crate::os::kept_file;
 use sha2::{Digest, Sha256};
 use std::env;

@@ -1,14 +1,23 @@
 //! The Herdr face against the fake Herdr, over both of its transports.
-#![expect(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "what fails here fails the test, and what is skipped says so"
+)]
 
 #[path = "herdr/failures.rs"]
 mod failures;
+#[path = "herdr/fake.rs"]
+mod fake;
 #[path = "herdr/field_cases.rs"]
 mod field_cases;
 #[path = "herdr/life.rs"]
 mod life;
 #[path = "herdr/processes.rs"]
 mod processes;
+#[path = "herdr/real.rs"]
+mod real;
 mod support;
 
 use agent_presence::herdr::{

@@ -1,12 +1,12 @@
 //! The plan against the model of Herdr, in a time of the test's own: no sockets, no waiting.
 
 use super::*;
-use crate::SystemClock;
 use crate::herdr::identity::{AgentName, Source};
 use crate::herdr::report::{Claimant, Refusal, read_answer};
 use crate::herdr::resume_command::ResumeCommand;
 use crate::herdr::slots::Session;
 use crate::herdr::status::{ReadBack, TransportKind};
+use crate::os::clock::SystemClock;
 use proptest::prelude::*;
 use std::time::Duration;
 
@@ -372,6 +372,66 @@ fn an_anchored_pane_is_tried_once_a_heartbeat_and_no_more() {
     world.pane().anchor = None;
     world.run_for(HEARTBEAT);
     assert_eq!(world.shown().as_deref(), Some("working"));
+}
+
+/// What is logged at `warn` while `work` is done.
+fn warnings(work: impl FnOnce()) -> Vec<String> {
+    #[derive(Clone, Default)]
+    struct Buffer(Arc<std::sync::Mutex<Vec<u8>>>);
+    impl std::io::Write for Buffer {
+        fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+            self.0.lock().unwrap().extend_from_slice(bytes);
+            Ok(bytes.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let buffer = Buffer::default();
+    let writer = buffer.clone();
+    let subscriber = tracing_subscriber::fmt()
+        .with_max_level(tracing::Level::WARN)
+        .with_ansi(false)
+        .with_writer(move || writer.clone())
+        .finish();
+    tracing::subscriber::with_default(subscriber, work);
+    let text = String::from_utf8(buffer.0.lock().unwrap().clone()).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+#[test]
+fn a_pane_that_another_program_holds_is_told_once() {
+    let mut world = World::new("0.9.3");
+    world.pane().anchor = Some("herdr:claude".to_owned());
+    let holder = Holder {
+        source: "herdr:claude".to_owned(),
+        agent: "claude".to_owned(),
+        state: "working".to_owned(),
+        message: None,
+    };
+    world.pane().holder = Some(holder);
+    world.report(State::Idle, None);
+    let told = warnings(|| world.run_for(10 * HEARTBEAT));
+    assert_eq!(told.len(), 1, "{told:#?}");
+    assert!(told[0].contains("holder=\"claude\""), "{told:#?}");
+}
+
+#[test]
+fn a_command_that_is_not_taken_is_told_once_and_never_shown() {
+    for code in ["invalid_resume_argv", "resume_not_accepted"] {
+        let mut world = World::new("0.9.3");
+        world.session("s3cret", true);
+        world.report(State::Idle, None);
+        world.model.unaccepted_commands = u32::MAX;
+        world.fates = vec![Fate::Answered, Fate::Refused(code)];
+        let told = warnings(|| {
+            world.run_for(10 * HEARTBEAT);
+            world.report(State::Working, None);
+            world.run_for(10 * HEARTBEAT);
+        });
+        assert_eq!(told.len(), 1, "{code}: {told:#?}");
+        assert!(!told[0].contains("s3cret"), "{told:#?}");
+    }
 }
 
 #[test]

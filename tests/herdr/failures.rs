@@ -126,8 +126,6 @@ fn a_refused_command_never_takes_the_state_with_it() {
                 .map(|report| report.resume().is_some())
                 .collect();
             assert_eq!(carried, [true, false], "{code} {way:?}");
-            let apart = reports[1].at - reports[0].at;
-            assert!(apart < Duration::from_millis(200), "at once: {apart:?}");
         }
     }
 }
