@@ -121,7 +121,7 @@ pub enum IdentityError {
 
 /// Who speaks: the name under which Herdr keeps the sequence, the resume command and the metadata.
 ///
-/// 1 to 80 of `A-Z a-z 0-9 : . _ -`, not starting with `herdr:` (H033, H041).
+/// 1 to 80 of `A-Z a-z 0-9 : . _ -`, not starting with `herdr:` (H037, H041).
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Source(String);
 

@@ -40,12 +40,13 @@
 //! - `sequence`: the rising number of each report, kept on disk.
 //! - `report`: every JSON name and every CLI word of Herdr's.
 //! - `transport`: the socket, and the CLI as its fallback.
-//! - `status`: what `doctor` tells.
+//! - `status`, `inspect`: what `doctor` tells.
 //!
 //! How Herdr behaves is written down in `herdr/PROTOCOL.md`, by numbers such as `H012`.
 
 mod environment;
 mod identity;
+mod inspect;
 mod metadata;
 mod plan;
 mod report;
@@ -59,6 +60,7 @@ mod transport;
 
 pub use environment::{Detection, Environment};
 pub use identity::{AgentName, IdentityError, Source, is_known_agent};
+pub use inspect::Inspection;
 pub use metadata::Metadata;
 pub use report::State;
 pub use reporter::{Reporter, ReporterOptions};

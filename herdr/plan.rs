@@ -9,10 +9,10 @@ use self::command::Command;
 use self::read_back::{Finding, ReadBackPlan};
 use self::retry::Retry;
 use super::metadata::Metadata;
-use super::report::{Request, State};
-use super::sequence::Sequence;
+use super::report::{PaneView, Request, State};
+use super::sequence::{Seq, Sequence};
 use super::slots::{Claim, Wanted};
-use super::status::{Ownership, Status};
+use super::status::{Ownership, Status, TransportKind};
 use super::transport::{Reply, TransportError};
 use std::sync::Arc;
 use tokio::time::Instant;
@@ -34,6 +34,7 @@ pub(super) type SessionOf = fn(Option<u32>) -> Option<u32>;
 /// What Herdr took so far, and what stands in the way of the rest.
 #[derive(Debug)]
 pub(super) struct Plan {
+    agent: String,
     sequence: Sequence,
     /// None: whose pane it is does not matter.
     session_of: Option<SessionOf>,
@@ -53,11 +54,17 @@ pub(super) struct Plan {
 }
 
 /// How far the session has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Stage {
     Reporting,
-    /// A release or the end is wanted.
-    Leaving,
+    /// The end is wanted, and the pane stays as it is.
+    Ending,
+    /// The user quit.
+    Releasing,
+    /// The release was answered with `ok`, and looked at once.
+    Checking,
+    /// It had not been heard.
+    ReleasingAgain,
     Released,
 }
 
@@ -70,6 +77,12 @@ struct InForce {
     metadata_unknown: bool,
 }
 
+impl InForce {
+    fn shows(&self, metadata: &Metadata) -> bool {
+        *self.metadata == *metadata && !self.metadata_unknown
+    }
+}
+
 impl Plan {
     pub(super) fn new(
         agent: &super::identity::AgentName,
@@ -78,12 +91,13 @@ impl Plan {
     ) -> Self {
         let status = Status { seq_mark: sequence.path().map(Into::into), ..Status::default() };
         Self {
+            agent: agent.as_str().to_owned(),
             sequence,
             session_of,
             in_force: InForce::default(),
             command: Command::default(),
             retry: Retry::default(),
-            read_back: ReadBackPlan::new(agent.as_str()),
+            read_back: ReadBackPlan::default(),
             ownership: Ownership::Unchecked,
             jump: false,
             blocked_label: None,
@@ -123,7 +137,11 @@ impl Plan {
         if self.read_back.is_due(now) {
             return Step::Send(Request::ReadPane);
         }
-        let wakes = [self.read_back.due(), self.command.next_try()];
+        let next_try = wanted
+            .session
+            .as_ref()
+            .and_then(|session| self.command.next_try(session));
+        let wakes = [self.read_back.due(), next_try];
         Step::Wait(wakes.into_iter().flatten().min())
     }
 
@@ -137,8 +155,15 @@ impl Plan {
                 self.ownership = Ownership::Unchecked;
             }
         }
-        if self.stage == Stage::Reporting && (wanted.released || wanted.finish_by.is_some()) {
-            self.stage = Stage::Leaving;
+        let stage = match wanted {
+            Wanted { released: true, .. } => Stage::Releasing,
+            Wanted {
+                finish_by: Some(_), ..
+            } => Stage::Ending,
+            _ => Stage::Reporting,
+        };
+        if stage > self.stage {
+            self.stage = stage;
             // Whatever waited for its next try has it now, for there may be no later.
             self.retry.at_once();
         }
@@ -155,8 +180,25 @@ impl Plan {
 
     /// Metadata outlives a release, so it is cleared first (H042). Then the release, alone.
     fn leave(&mut self) -> Request {
+        if self.stage == Stage::Checking {
+            return Request::ReadPane;
+        }
         if !self.in_force.metadata.is_empty() || self.in_force.metadata_unknown {
-            return Request::Metadata { metadata: Metadata::default(), seq: self.sequence.next() };
+            return Request::Metadata {
+                metadata: Metadata::default(),
+                seq: self.sequence.next(),
+            };
+        }
+        Request::Release {
+            seq: self.next_seq(),
+        }
+    }
+
+    fn next_seq(&mut self) -> Seq {
+        if std::mem::take(&mut self.jump) {
+            self.sequence.jump()
+        } else {
+            self.sequence.next()
         }
         Request::Release { seq: self.sequence.next() }
     }
@@ -179,17 +221,14 @@ impl Plan {
                 // back the session before this one. The state follows at once.
                 return Some(Request::Release { seq: self.sequence.next() });
             }
-            if let Some((session, resume)) = session.zip(resume) {
+            let unsettled = session.filter(|session| !self.command.is_settled(session));
+            if let Some((session, resume)) = unsettled.zip(resume) {
                 let seq = self.sequence.next();
                 return Some(Request::Session { session_id: session.id.clone(), resume, seq });
             }
             return self.towards_metadata(wanted, claim);
         }
-        let seq = if std::mem::take(&mut self.jump) {
-            self.sequence.jump()
-        } else {
-            self.sequence.next()
-        };
+        let seq = self.next_seq();
         Some(Request::Report {
             state: claim.state,
             message: claim.message.clone(),
@@ -200,23 +239,42 @@ impl Plan {
     }
 
     fn towards_metadata(&mut self, wanted: &Wanted, claim: &Claim) -> Option<Request> {
-        // The label is of use while the state is blocked, and harmless afterwards: it stays until the
-        // next one, which saves a call.
         if claim.state == State::Blocked {
             self.blocked_label.clone_from(&claim.message);
         }
-        let mut metadata = Metadata::clone(&wanted.metadata);
-        if let Some(label) = &self.blocked_label {
-            metadata = metadata.state_label(State::Blocked, label);
+        let metadata = self.metadata(wanted);
+        let stands = self.in_force.shows(&metadata);
+        (!stands).then(|| Request::Metadata {
+            metadata,
+            seq: self.sequence.next(),
+        })
+    }
+
+    /// The metadata that is wanted, with the label for blocked. The label is of use while the state is
+    /// blocked, and harmless afterwards: it stays until the next one, which saves a call.
+    fn metadata(&self, wanted: &Wanted) -> Metadata {
+        let label = match &wanted.claim {
+            Some(Claim {
+                state: State::Blocked,
+                message,
+            }) => message.as_deref(),
+            _ => self.blocked_label.as_deref(),
+        };
+        let metadata = Metadata::clone(&wanted.metadata);
+        match label {
+            Some(label) => metadata.state_label(State::Blocked, label),
+            None => metadata,
         }
-        let stands = *self.in_force.metadata == metadata && !self.in_force.metadata_unknown;
-        (!stands).then(|| Request::Metadata { metadata, seq: self.sequence.next() })
     }
 
     fn is_settled(&self, wanted: &Wanted) -> bool {
         wanted.claim == self.in_force.claim
             && !self.retry.is_pending()
-            && wanted.session.as_ref().is_none_or(|session| self.command.is_settled(session))
+            && wanted
+                .session
+                .as_ref()
+                .is_none_or(|session| self.command.is_settled(session))
+            && (wanted.claim.is_none() || self.in_force.shows(&self.metadata(wanted)))
     }
 
     /// Says everything again: Herdr may have lost it.
@@ -235,16 +293,6 @@ impl Plan {
         generation: u64,
         now: Instant,
     ) {
-        match &outcome {
-            Ok(reply) => {
-                self.status.transport = Some(reply.over);
-                self.status.last_error = None;
-            }
-            Err(error) => {
-                tracing::debug!(%error, method = request.method(), "Herdr did not take a request");
-                self.status.last_error = Some(error.to_string());
-            }
-        }
         match request {
             Request::Ping => {
                 self.command.pinged(outcome.ok().and_then(|reply| reply.answer.version))
@@ -260,6 +308,8 @@ impl Plan {
 
     fn taken(&mut self, request: &Request, reply: &Reply, now: Instant) {
         self.retry.succeeded();
+        self.status.transport = Some(reply.over);
+        self.status.last_error = None;
         if let Some(resume) = request.resume() {
             self.command.taken(resume);
         }
@@ -274,22 +324,38 @@ impl Plan {
                 self.in_force.metadata = Arc::new(metadata.clone());
                 self.in_force.metadata_unknown = false;
             }
-            Request::Release { .. } => self.gone(),
+            Request::Release { .. } => self.gone(reply.over),
             Request::Session { .. } | Request::Ping | Request::ReadPane | Request::ReadProcess => {}
         }
     }
 
-    /// The pane is released. That was the end, or only the way to take a command back.
-    fn gone(&mut self) {
+    /// A release was answered with `ok`. That was the end, or only the way to take a command back.
+    fn gone(&mut self, over: TransportKind) {
         self.status.reported = None;
-        if self.stage == Stage::Leaving {
-            self.stage = Stage::Released;
-        }
         self.in_force.claim = None;
         self.command.released();
+        self.stage = match (self.stage, over) {
+            // A look over the CLI costs a process, and the agent waits to exit.
+            (Stage::Releasing, TransportKind::Socket) => Stage::Checking,
+            (Stage::Releasing | Stage::ReleasingAgain, _) => Stage::Released,
+            (stage, _) => stage,
+        };
+    }
+
+    /// Whether the release was heard: its `ok` may be a lie too, and nobody comes back later to see.
+    fn release_looked_at(&mut self, view: Option<&PaneView>) {
+        let still_there = view.is_some_and(|view| view.agent.as_deref() == Some(&self.agent));
+        self.jump = still_there;
+        self.stage = if still_there {
+            Stage::ReleasingAgain
+        } else {
+            Stage::Released
+        };
     }
 
     fn failed(&mut self, request: &Request, error: &TransportError, generation: u64, now: Instant) {
+        tracing::debug!(%error, method = request.method(), "Herdr did not take a report");
+        self.status.last_error = Some(error.to_string());
         match request {
             Request::Report { .. } => self.in_force.claim = None,
             Request::Metadata { metadata, .. } => {
@@ -299,13 +365,19 @@ impl Plan {
                     self.in_force.metadata_unknown = false;
                     return;
                 }
+                if self.stage >= Stage::Releasing {
+                    // Clearing it failed. The release matters more, and there may be no time for both.
+                    self.in_force.metadata = Arc::default();
+                    self.in_force.metadata_unknown = false;
+                    return;
+                }
                 self.in_force.metadata_unknown = true;
             }
             Request::Release { .. } => {
                 // The pane went away by itself, and everything in it.
                 if matches!(error, TransportError::Refused(refusal) if refusal.code == "pane_not_found")
                 {
-                    self.gone();
+                    self.stage = Stage::Released;
                     return;
                 }
             }
@@ -327,22 +399,28 @@ impl Plan {
         let Some(session_of) = self.session_of else {
             return;
         };
-        let shell_pid = outcome.ok().and_then(|reply| reply.answer.process?.shell_pid);
-        let sessions = shell_pid.and_then(|pid| Some((pid, session_of(Some(pid))?)));
-        self.ownership = match (sessions, session_of(None)) {
-            (Some((_, shell)), Some(own)) if shell == own => Ownership::Ours,
-            (Some((shell_pid, _)), Some(_)) => {
-                tracing::info!(shell_pid, "not in the pane that Herdr's variables name: silent");
-                Ownership::Foreign { shell_pid }
-            }
-            _ => Ownership::Unknown,
-        };
+        let shell_pid = outcome
+            .ok()
+            .and_then(|reply| reply.answer.process?.shell_pid);
+        self.ownership = Ownership::of(shell_pid, session_of);
+        if let Ownership::Foreign { shell_pid } = self.ownership {
+            tracing::info!(
+                shell_pid,
+                "not in the pane that Herdr's variables name: silent"
+            );
+        }
     }
 
     fn pane_read(&mut self, outcome: Result<Reply, TransportError>, now: Instant) {
         let state = self.in_force.claim.as_ref().map(|claim| claim.state);
         let view = outcome.map(|reply| reply.answer.pane);
-        match self.read_back.read(state, view, now) {
+        if self.stage == Stage::Checking {
+            return self.release_looked_at(view.ok().flatten().as_ref());
+        }
+        if self.read_back.is_heartbeat() {
+            self.command.heartbeat(now);
+        }
+        match self.read_back.read(&self.agent, state, view, now) {
             Finding::Fine => {}
             Finding::Lost => self.report_again(),
             Finding::Unheard => {
@@ -350,7 +428,6 @@ impl Plan {
                 self.report_again();
             }
         }
-        self.command.heartbeat(now);
     }
 
     /// What there is to tell.
@@ -367,3 +444,6 @@ impl Plan {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -268,7 +268,6 @@ pub(super) struct Answer {
 /// What Herdr shows of a pane.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct PaneView {
-    pub(super) pane_id: Option<String>,
     pub(super) agent: Option<String>,
     pub(super) agent_status: Option<String>,
 }

@@ -11,8 +11,8 @@ use super::slots::{Claim, End, Session, Slots, Wanted, lock};
 use super::status::Status;
 use super::text::one_line;
 use super::transport::{Reply, Transport, TransportError, Ways};
+use crate::os::clock::{Clock, SystemClock};
 use crate::os::process::session_of;
-use crate::{Clock, SystemClock};
 use std::future::Future;
 use std::io;
 use std::path::PathBuf;
@@ -102,7 +102,8 @@ impl Drop for Handle {
 #[derive(Debug)]
 struct Shared {
     slots: Slots,
-    status: Mutex<Status>,
+    /// What the driver told last, and of which generation of the slots.
+    told: Mutex<(u64, Status)>,
 }
 
 impl Reporter {
@@ -153,9 +154,21 @@ impl Reporter {
         plan: Plan,
         transport: impl Transport + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let shared = Arc::new(Shared { slots: Slots::default(), status: Mutex::default() });
-        let driver = Driver { shared: shared.clone(), plan, transport };
-        (Self { handle: Arc::new(Handle(shared)) }, driver.run())
+        let shared = Arc::new(Shared {
+            slots: Slots::default(),
+            told: Mutex::default(),
+        });
+        let driver = Driver {
+            shared: shared.clone(),
+            plan,
+            transport,
+        };
+        (
+            Self {
+                handle: Arc::new(Handle(shared)),
+            },
+            driver.run(),
+        )
     }
 
     /// What the agent is doing now. `message` says what a blocked state is about: Herdr shows it in the
@@ -246,7 +259,10 @@ impl Reporter {
 
     /// What is known about reports and Herdr.
     pub fn status(&self) -> Status {
-        lock(&self.handle.0.status).clone()
+        let (generation, mut status) = lock(&self.handle.0.told).clone();
+        // What was put into the slots since then is not in force yet.
+        status.settled &= generation == self.slots().wanted().generation;
+        status
     }
 }
 
@@ -275,7 +291,7 @@ impl<T: Transport> Driver<T> {
         loop {
             let wanted = slots.wanted();
             let step = self.plan.next(&wanted, Instant::now());
-            *lock(&shared.status) = self.plan.status(&wanted);
+            *lock(&shared.told) = (wanted.generation, self.plan.status(&wanted));
             match step {
                 Step::Send(request) => {
                     let exchange = self.transport.exchange(&request);
@@ -338,3 +354,6 @@ async fn sleep_until(deadline: Option<Instant>) {
         None => std::future::pending().await,
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -4,10 +4,13 @@
 //! pane, and says `ok` (H060). So the numbers must rise over every process of the source, and over every
 //! step of the clock, for as long as the server lives.
 
-use crate::Clock;
+use super::environment::Environment;
+use super::identity::Source;
+use crate::os::clock::Clock;
 use crate::os::kept_file;
 use sha2::{Digest, Sha256};
 use std::env;
+use std::fmt::Write as _;
 use std::fs::{File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -25,6 +28,9 @@ const FIRST_JUMP: Seq = (1 << 53) - (1 << 40);
 /// Where it goes next: over every number in nanoseconds.
 const SECOND_JUMP: Seq = 1 << 62;
 
+/// How far it goes after that.
+const LATER_JUMPS: Seq = 1 << 40;
+
 /// The highest number that is ever sent, or believed when it is read: `u64::MAX` would be the source's
 /// last word in the pane (H061).
 const HIGHEST: Seq = u64::MAX - (1 << 32);
@@ -41,6 +47,40 @@ pub fn default_state_folder() -> Option<PathBuf> {
     absolute("XDG_STATE_HOME")
         .or_else(|| absolute("HOME").map(|home| home.join(".local/state")))
         .map(|state| state.join("agent-presence"))
+}
+
+/// The last number that `source` used in the pane of `environment`, where it is kept in `folder`.
+pub(super) fn kept(folder: &Path, environment: &Environment, source: &Source) -> Option<Seq> {
+    let path = mark_path(
+        folder,
+        environment.socket_path(),
+        environment.pane_id(),
+        source.as_str(),
+    );
+    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// The file of the last number of a source in a pane of a server.
+fn mark_path(folder: &Path, socket_path: &Path, pane_id: &str, source: &str) -> PathBuf {
+    let mut hash = Sha256::new();
+    for part in [
+        socket_path.as_os_str().as_encoded_bytes(),
+        pane_id.as_bytes(),
+        source.as_bytes(),
+    ] {
+        hash.update(part);
+        hash.update([0]);
+    }
+    let name = hash
+        .finalize()
+        .iter()
+        .take(16)
+        .fold(String::new(), |mut name, byte| {
+            // Writing to a string cannot fail.
+            let _ = write!(name, "{byte:02x}");
+            name
+        });
+    folder.join("seq").join(name)
 }
 
 /// Gives the numbers of one source in one pane.
@@ -80,7 +120,11 @@ impl Sequence {
     /// A number far above all that were ever sent: for when Herdr seems to have heard a higher one from
     /// somebody who counts in another way.
     pub(super) fn jump(&mut self) -> Seq {
-        let target = if self.last < FIRST_JUMP { FIRST_JUMP } else { SECOND_JUMP };
+        let target = match self.last {
+            last if last < FIRST_JUMP => FIRST_JUMP,
+            last if last < SECOND_JUMP => SECOND_JUMP,
+            last => last.saturating_add(LATER_JUMPS),
+        };
         self.above(target)
     }
 
@@ -123,22 +167,13 @@ struct Mark {
 
 impl Mark {
     fn open(folder: &Path, socket_path: &Path, pane_id: &str, source: &str) -> io::Result<Self> {
-        let folder = folder.join("seq");
-        kept_file::private_folder(&folder)?;
-        let mut hash = Sha256::new();
-        for part in
-            [socket_path.as_os_str().as_encoded_bytes(), pane_id.as_bytes(), source.as_bytes()]
-        {
-            hash.update(part);
-            hash.update([0]);
-        }
-        let name = hash.finalize().iter().take(16).fold(String::new(), |mut name, byte| {
-            use std::fmt::Write as _;
-            let _ = write!(name, "{byte:02x}");
-            name
-        });
-        let path = folder.join(name);
-        Ok(Self { file: kept_file::open_private(&path)?, path })
+        kept_file::private_folder(folder)?;
+        kept_file::private_folder(&folder.join("seq"))?;
+        let path = mark_path(folder, socket_path, pane_id, source);
+        Ok(Self {
+            file: kept_file::open_private(&path)?,
+            path,
+        })
     }
 
     /// Replaces the last number by what `choose` makes of it.
@@ -334,7 +369,7 @@ mod tests {
         assert_eq!(sequence.next(), first + 1);
         let second = sequence.jump();
         assert!(second > 1_796_000_000_000_000_000, "over nanoseconds");
-        assert_eq!(sequence.jump(), second + 1);
+        assert_eq!(sequence.jump(), second + LATER_JUMPS);
         sequence.last = u64::MAX - 1;
         assert!(sequence.next() < u64::MAX, "never the number that ends a source");
     }

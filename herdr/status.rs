@@ -30,6 +30,20 @@ pub enum Ownership {
     Unknown,
 }
 
+impl Ownership {
+    /// Judges by the pane's shell, as Herdr sees it. `session_of` gives the session of a process, or our
+    /// own for none.
+    pub(super) fn of(shell_pid: Option<u32>, session_of: fn(Option<u32>) -> Option<u32>) -> Self {
+        let shell = shell_pid.and_then(|pid| Some((pid, session_of(Some(pid))?)));
+        match (shell, session_of(None)) {
+            (Some((_, session)), Some(own)) if session == own => Self::Ours,
+            (Some((shell_pid, _)), Some(_)) => Self::Foreign { shell_pid },
+            // In a container its shell may be out of our sight, or the system does not tell.
+            _ => Self::Unknown,
+        }
+    }
+}
+
 /// What Herdr showed when it was last asked about the pane (H034).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]

@@ -23,6 +23,8 @@ pub(super) struct Command {
     in_force: Option<Arc<ResumeCommand>>,
     /// Whether Herdr may hold one, of whatever session.
     may_hold: bool,
+    /// Whether Herdr ever held one.
+    ever_held: bool,
     /// One that this Herdr called invalid.
     invalid: Option<Arc<ResumeCommand>>,
     /// One that Herdr did not accept yet.
@@ -38,16 +40,14 @@ struct Delayed {
 }
 
 impl Command {
-    /// The command of `session`, if it is to be sent now.
+    /// The command of `session`, if a report may carry it now. Every report does, since a hand-off or a
+    /// stop may have lost the one before without a trace (H071, H072).
     pub(super) fn to_attach(&self, session: &Session, now: Instant) -> Option<Arc<ResumeCommand>> {
         let command = session.resume.as_ref()?;
-        if self.is_settled(session) {
-            return None;
-        }
         let waits = self.delayed.as_ref().is_some_and(|delayed| {
             delayed.command == *command && delayed.next.is_none_or(|next| next > now)
         });
-        (!waits).then(|| command.clone())
+        (!waits && !self.is_hopeless(session)).then(|| command.clone())
     }
 
     /// Whether the server's version is still to be asked before a command is sent.
@@ -66,8 +66,13 @@ impl Command {
 
     pub(super) fn taken(&mut self, command: &Arc<ResumeCommand>) {
         self.in_force = Some(command.clone());
-        self.may_hold = true;
+        self.held();
         self.delayed = None;
+    }
+
+    fn held(&mut self) {
+        self.may_hold = true;
+        self.ever_held = true;
     }
 
     /// Takes in that a request with `command` failed. True: the command was the reason, so the request
@@ -94,7 +99,7 @@ impl Command {
                 self.delay(command, now);
             }
             _ => {
-                self.may_hold = true;
+                self.held();
                 return false;
             }
         }
@@ -113,7 +118,7 @@ impl Command {
         self.delayed = Some(Delayed { command: command.clone(), tries, next });
     }
 
-    /// A read-back was made: a command that was tried often enough gets its next chance.
+    /// The heartbeat: a command that was tried often enough gets its next chance.
     pub(super) fn heartbeat(&mut self, now: Instant) {
         if let Some(delayed) = &mut self.delayed
             && delayed.tries >= TRIES
@@ -122,9 +127,10 @@ impl Command {
         }
     }
 
-    /// When a delayed command is tried again.
-    pub(super) fn next_try(&self) -> Option<Instant> {
-        self.delayed.as_ref().and_then(|delayed| delayed.next)
+    /// When the delayed command of `session` is tried again.
+    pub(super) fn next_try(&self, session: &Session) -> Option<Instant> {
+        let delayed = self.delayed.as_ref()?;
+        (session.resume.as_ref() == Some(&delayed.command)).then_some(delayed.next)?
     }
 
     /// Whether Herdr holds the command of a session before this one, which has none.
@@ -141,6 +147,8 @@ impl Command {
     /// Herdr may have lost the command, or be another one by now.
     pub(super) fn forget(&mut self) {
         self.in_force = None;
+        // The release that took one back may have gone unheard.
+        self.may_hold = self.ever_held;
         self.asked = false;
         self.delayed = None;
     }
@@ -151,10 +159,12 @@ impl Command {
 
     /// Whether there is nothing left to do for the command of `session`.
     pub(super) fn is_settled(&self, session: &Session) -> bool {
-        session.resume.is_none()
-            || self.in_force == session.resume
-            || self.invalid == session.resume
-            || (self.supported == Some(false) && self.asked)
+        session.resume.is_none() || self.in_force == session.resume || self.is_hopeless(session)
+    }
+
+    /// Whether this Herdr will not have the command of `session`.
+    fn is_hopeless(&self, session: &Session) -> bool {
+        self.invalid == session.resume || (self.supported == Some(false) && self.asked)
     }
 
     pub(super) fn version(&self) -> Option<&str> {

@@ -24,11 +24,12 @@ pub(super) enum Finding {
 }
 
 /// How far the healing of a difference has come.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Healing {
     /// Herdr showed the last claim.
     Heard,
     /// A claim was made and has not been seen yet.
+    #[default]
     Claimed,
     /// A claim with a jump was made and has not been seen yet.
     Jumped,
@@ -36,12 +37,18 @@ enum Healing {
     GivenUp,
 }
 
-#[derive(Debug)]
+/// One look at the pane.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Look {
+    First,
+    Second,
+    Heartbeat,
+}
+
+#[derive(Debug, Default)]
 pub(super) struct ReadBackPlan {
-    agent: String,
-    due: Option<Instant>,
-    /// The look after the one that is due.
-    second_look: Option<Instant>,
+    /// The look that comes next, and when.
+    next: Option<(Look, Instant)>,
     /// Whether the last claim was followed by its first look.
     started: bool,
     healing: Healing,
@@ -50,18 +57,6 @@ pub(super) struct ReadBackPlan {
 }
 
 impl ReadBackPlan {
-    pub(super) fn new(agent: &str) -> Self {
-        Self {
-            agent: agent.to_owned(),
-            due: None,
-            second_look: None,
-            started: false,
-            healing: Healing::Claimed,
-            warned: false,
-            last: ReadBack::Pending,
-        }
-    }
-
     /// The next claim is looked at as the first one was.
     pub(super) fn restart(&mut self) {
         self.started = false;
@@ -73,20 +68,24 @@ impl ReadBackPlan {
             return;
         }
         self.started = true;
-        let second_look = now + SECOND_LOOK;
         // A look over the CLI costs a process, so there the first one is left out.
-        (self.due, self.second_look) = match over {
-            TransportKind::Socket => (Some(now), Some(second_look)),
-            TransportKind::Cli => (Some(second_look), None),
-        };
+        self.next = Some(match over {
+            TransportKind::Socket => (Look::First, now),
+            TransportKind::Cli => (Look::Second, now + SECOND_LOOK),
+        });
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
-        self.due
+        self.next.map(|(_, due)| due)
     }
 
     pub(super) fn is_due(&self, now: Instant) -> bool {
-        self.due.is_some_and(|due| due <= now)
+        self.due().is_some_and(|due| due <= now)
+    }
+
+    /// Whether the look that is due is one of the slow ones.
+    pub(super) fn is_heartbeat(&self) -> bool {
+        matches!(self.next, Some((Look::Heartbeat, _)))
     }
 
     pub(super) fn last(&self) -> &ReadBack {
@@ -96,18 +95,25 @@ impl ReadBackPlan {
     /// Takes in what Herdr shows, when `reported` is what it last answered `ok` to.
     pub(super) fn read(
         &mut self,
+        agent: &str,
         reported: Option<State>,
         view: Result<Option<PaneView>, TransportError>,
         now: Instant,
     ) -> Finding {
-        self.due = Some(self.second_look.take().unwrap_or(now + HEARTBEAT));
+        self.next = Some(match self.next {
+            Some((Look::First, _)) => (Look::Second, now + SECOND_LOOK),
+            _ => (Look::Heartbeat, now + HEARTBEAT),
+        });
         let (Ok(Some(view)), Some(reported)) = (view, reported) else {
             // A Herdr that cannot be asked now may be asked at the next heartbeat.
             self.last = ReadBack::Unavailable;
             return Finding::Fine;
         };
-        let same_agent = view.agent.as_deref() == Some(&self.agent);
-        let same_state = view.agent_status.as_deref().is_some_and(|s| reported.is_read_back_as(s));
+        let same_agent = view.agent.as_deref() == Some(agent);
+        let same_state = view
+            .agent_status
+            .as_deref()
+            .is_some_and(|s| reported.is_read_back_as(s));
         if same_agent && same_state {
             self.healing = Healing::Heard;
             self.warned = false;
@@ -129,8 +135,7 @@ impl ReadBackPlan {
     }
 
     fn give_up(&mut self, holder: Option<&str>, shown: Option<&str>, now: Instant) {
-        self.due = Some(now + HEARTBEAT);
-        self.second_look = None;
+        self.next = Some((Look::Heartbeat, now + HEARTBEAT));
         if !self.warned {
             self.warned = true;
             tracing::warn!(

@@ -119,8 +119,10 @@ impl Transport for Ways {
             let Some(error) = socket_error else {
                 return Err(TransportError::Unsupported);
             };
-            // What comes next goes to the CLI at once, not through the same half second again.
-            self.socket_rests_until = Some(Instant::now() + SHORT_REST);
+            if self.environment.program().is_some() {
+                // What comes next goes to the CLI at once, not through the same half second again.
+                self.socket_rests_until = Some(Instant::now() + SHORT_REST);
+            }
             return Err(error);
         };
         let result = cli::exchange(&self.environment, &words).await;

@@ -6,4 +6,4 @@
 pub(crate) mod model;
 pub(crate) mod server;
 
-pub(crate) use server::{Behaviour, FakeHerdr, Request};
+pub(crate) use server::{Behaviour, FakeHerdr, Request, write_program};

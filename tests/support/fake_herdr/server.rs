@@ -6,7 +6,7 @@ use std::collections::VecDeque;
 use std::env;
 use std::fs::{self, DirBuilder};
 use std::io::{self, Read, Write};
-use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process;
@@ -98,10 +98,7 @@ impl FakeHerdr {
     }
 
     pub(crate) fn start_version(version: &str, usual: Behaviour) -> Self {
-        static COUNT: AtomicU32 = AtomicU32::new(0);
-        let count = COUNT.fetch_add(1, Ordering::Relaxed);
-        let folder = env::temp_dir().join(format!("fake-herdr-{}-{count}", process::id()));
-        DirBuilder::new().mode(0o700).create(&folder).unwrap();
+        let folder = new_folder();
         let socket_path = folder.join("herdr.sock");
         let shared = serve(&socket_path, Model::new(version), usual);
         Self { folder, socket_path, shared }
@@ -136,8 +133,7 @@ impl FakeHerdr {
         let script = format!(
             "#!/bin/sh\nFAKE_HERDR_SOCKET='{socket}' {settings} exec '{fake_herdr}' \"$@\"\n"
         );
-        fs::write(&path, script).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        write_program(&path, &script);
         path
     }
 
@@ -155,6 +151,35 @@ impl FakeHerdr {
     pub(crate) fn change(&self, change: impl FnOnce(&mut Model)) {
         change(&mut self.inner().model);
         self.shared.changed.notify_all();
+    }
+
+    /// Watches the agent's process, as Herdr does: stopped or gone for more than a second, its report
+    /// goes, with the command (H071). Linux only: elsewhere nothing is ever cleared.
+    pub(crate) fn watch(&self, pid: u32) {
+        let shared = self.shared.clone();
+        thread::spawn(move || {
+            let mut gone_since: Option<Instant> = None;
+            while !shared.inner.lock().unwrap().ended {
+                if runs(pid) {
+                    gone_since = None;
+                } else if gone_since.get_or_insert_with(Instant::now).elapsed() > GRACE {
+                    let mut inner = shared.inner.lock().unwrap();
+                    // Older ones leave it for good.
+                    if inner.model.takes_commands() {
+                        inner.model.clear("w1:p1");
+                    }
+                    drop(inner);
+                    shared.changed.notify_all();
+                }
+                thread::sleep(Duration::from_millis(20));
+            }
+        });
+    }
+
+    /// Makes the server's backlog full, as a stopped server's is: it accepts nothing any more, and
+    /// whoever connects without blocking gets `EAGAIN`.
+    pub(crate) fn full_backlog() -> FullBacklog {
+        FullBacklog::new()
     }
 
     /// The pane as it is now.
@@ -220,6 +245,90 @@ impl Drop for FakeHerdr {
         let _ = UnixStream::connect(&self.socket_path);
         let _ = fs::remove_dir_all(&self.folder);
     }
+}
+
+/// How long an agent may be stopped or gone.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Whether a process is there and not stopped.
+fn runs(pid: u32) -> bool {
+    match fs::read_to_string(format!("/proc/{pid}/stat")) {
+        // The state is the first letter behind the name, which may itself have parentheses.
+        Ok(stat) => !stat
+            .rsplit(") ")
+            .next()
+            .is_some_and(|rest| rest.starts_with(['T', 'Z', 'X'])),
+        Err(_) => !Path::new("/proc/self/stat").exists(),
+    }
+}
+
+/// A socket whose backlog is full.
+pub(crate) struct FullBacklog {
+    folder: PathBuf,
+    _listener: UnixListener,
+    _waiting: Vec<std::os::fd::OwnedFd>,
+}
+
+impl FullBacklog {
+    fn new() -> Self {
+        use nix::sys::socket::{AddressFamily, Backlog, SockFlag, SockType, UnixAddr, connect};
+        use nix::sys::socket::{listen, socket};
+        let folder = new_folder();
+        let path = folder.join("herdr.sock");
+        let listener = UnixListener::bind(&path).unwrap();
+        listen(&listener, Backlog::new(0).unwrap()).unwrap();
+        let address = UnixAddr::new(&path).unwrap();
+        let mut waiting = Vec::new();
+        loop {
+            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+            let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
+            if connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &address).is_err() {
+                return Self {
+                    folder,
+                    _listener: listener,
+                    _waiting: waiting,
+                };
+            }
+            waiting.push(fd);
+        }
+    }
+
+    pub(crate) fn socket_path(&self) -> PathBuf {
+        self.folder.join("herdr.sock")
+    }
+}
+
+impl Drop for FullBacklog {
+    fn drop(&mut self) {
+        let _ = fs::remove_dir_all(&self.folder);
+    }
+}
+
+/// Writes a script that can be run. Another process does it: had this one the file open for writing
+/// while one of its threads starts a program, the script would be "busy" for a moment.
+pub(crate) fn write_program(path: &Path, text: &str) {
+    let mut writer = process::Command::new("sh")
+        .args(["-c", "cat >\"$0\" && chmod 755 \"$0\""])
+        .arg(path)
+        .stdin(process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    writer
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(text.as_bytes())
+        .unwrap();
+    assert!(writer.wait().unwrap().success());
+}
+
+/// A new private folder.
+fn new_folder() -> PathBuf {
+    static COUNT: AtomicU32 = AtomicU32::new(0);
+    let count = COUNT.fetch_add(1, Ordering::Relaxed);
+    let folder = env::temp_dir().join(format!("fake-herdr-{}-{count}", process::id()));
+    DirBuilder::new().mode(0o700).create(&folder).unwrap();
+    folder
 }
 
 /// Serves `model` on a socket until the process ends.
