@@ -135,13 +135,11 @@ impl Future for Ask {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let verdict = {
             let mut slot = self.waiter.slot();
-            match slot.verdict.take() {
-                Some(verdict) => verdict,
-                None => {
-                    slot.waker = Some(context.waker().clone());
-                    return Poll::Pending;
-                }
-            }
+            let Some(verdict) = slot.verdict.take() else {
+                slot.waker = Some(context.waker().clone());
+                return Poll::Pending;
+            };
+            verdict
         };
         self.taken(&verdict);
         Poll::Ready(verdict)

@@ -50,7 +50,7 @@ impl Route {
         let parts: Vec<&str> = below.split('/').collect();
         let allowed = match parts[..] {
             ["hello"] => "GET, POST",
-            ["state"] | ["panes", _, "events"] | ["history"] | ["history", _] => "GET",
+            ["state" | "history"] | ["panes", _, "events"] | ["history", _] => "GET",
             ["panes", _, "send" | "stop"]
             | ["panes", _, "actions" | "asks", _]
             | ["rename" | "close" | "reopen" | "start"] => "POST",
@@ -64,10 +64,10 @@ impl Route {
             ["hello"] => Self::Read(Read::Hello),
             ["state"] => Self::Read(Read::State),
             ["panes", pane, "events"] => {
-                let page = Page::read(query, 1000)?;
+                let pane = segment("pane id", pane)?;
                 Self::Read(Read::Events {
-                    pane: segment("pane id", pane)?,
-                    page,
+                    pane,
+                    page: Page::read(query, 1000)?,
                 })
             }
             ["history"] => Self::Read(Read::History {

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use agent_presence::collie::{
     AskError, AskInput, AskOption, Caller, CoreOptions, DecidedBy, Field, FieldKind, PaneState,
+    Warn,
 };
 use serde_json::{Value, json};
 
@@ -183,8 +184,10 @@ impl agent_presence::Clock for MovedClock {
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_the_time_of_day_of_its_expiry_is_late() {
     let clock = Arc::new(MovedClock(std::sync::Mutex::new(SystemTime::now())));
-    let mut options = CoreOptions::default();
-    options.clock = clock.clone();
+    let options = CoreOptions {
+        clock: clock.clone(),
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     let ask = rig
         .pane
@@ -249,10 +252,9 @@ async fn a_callback_runs_once_before_the_phone_has_its_answer() {
         .unwrap();
     let reply = rig.answer("q", "r", json!({"optionIds": ["deny"]})).await;
     assert_eq!(reply.status, 200);
-    let verdicts = place.lock().unwrap();
+    let verdicts = std::mem::take(&mut *place.lock().unwrap());
     assert_eq!(verdicts.len(), 1);
     assert!(!verdicts[0].as_ref().unwrap().allowed());
-    drop(verdicts);
     assert_eq!(rig.get("state").await.json["panes"][0]["state"], "working");
 }
 
@@ -304,8 +306,10 @@ async fn n025_n026_n027_the_agent_reads_but_does_not_decide() {
 
 #[tokio::test]
 async fn n028_without_the_check_the_agent_may_answer() {
-    let mut options = CoreOptions::default();
-    options.caller_check = agent_presence::collie::CallerCheck::Off;
+    let options = CoreOptions {
+        caller_check: agent_presence::collie::CallerCheck::Off,
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     assert_eq!(rig.get("hello").await.json["callerCheck"], "off");
     let _ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
@@ -330,8 +334,10 @@ async fn n104_n105_always_allow_is_not_for_a_token() {
     assert_eq!(reply.refusal(), (409, "refused"));
     assert_eq!(rig.post("panes/p/asks/q", body).await.status, 200);
 
-    let mut options = CoreOptions::default();
-    options.allow_always = false;
+    let options = CoreOptions {
+        allow_always: false,
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     assert_eq!(rig.pane.ask(always()).unwrap_err(), AskError::AllowAlways);
 }
@@ -339,11 +345,12 @@ async fn n104_n105_always_allow_is_not_for_a_token() {
 #[tokio::test]
 async fn n240_n241_versions_that_do_not_meet_are_said() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let mut options = CoreOptions::default();
     let said = lines.clone();
-    options.warn = Some(Arc::new(move |line: &str| {
-        said.lock().unwrap().push(line.to_owned())
-    }));
+    let warn: Warn = Arc::new(move |line: &str| said.lock().unwrap().push(line.to_owned()));
+    let options = CoreOptions {
+        warn: Some(warn),
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     let reply = rig
         .post(

@@ -1,7 +1,7 @@
 //! The layout, polling and events.
 
 use agent_presence::collie::{
-    AskInput, Caller, Core, CoreOptions, Item, PaneOptions, PaneState, Request,
+    ActionView, AskInput, Caller, Core, CoreOptions, Item, PaneOptions, PaneState, Request,
 };
 use serde_json::json;
 
@@ -9,8 +9,10 @@ use crate::rig::{Rig, add_pane};
 
 #[tokio::test]
 async fn hello_says_who_is_there() {
-    let mut options = CoreOptions::default();
-    options.host_name = "desk".to_owned();
+    let options = CoreOptions {
+        host_name: "desk".to_owned(),
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     let hello = rig.get("hello").await;
     assert_eq!(hello.status, 200);
@@ -137,11 +139,7 @@ async fn the_tag_changes_exactly_when_the_body_does() {
         &|| rig.pane.title("Other"),
         &|| rig.pane.reply("r", "text").unwrap(),
         &|| rig.pane.state(PaneState::Working, Some("t1")),
-        &|| {
-            rig.pane
-                .actions([agent_presence::collie::ActionView::new("a", "A")])
-                .unwrap()
-        },
+        &|| rig.pane.actions([ActionView::new("a", "A")]).unwrap(),
         &|| drop(add_pane(&rig.core, "q")),
     ];
     let mut last = first;
@@ -242,8 +240,10 @@ async fn a_later_pane_of_the_same_id_is_another_one() {
 
 #[tokio::test]
 async fn n133_n134_n135_a_reader_behind_the_tail_gets_the_view() {
-    let mut options = CoreOptions::default();
-    options.tail_limit = 5;
+    let options = CoreOptions {
+        tail_limit: 5,
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     let cursor = rig.view().await["cursor"].as_str().unwrap().to_owned();
     for number in 0..6 {

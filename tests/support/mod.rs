@@ -1,3 +1,3 @@
 //! What the whole-program tests share.
 
-pub mod phone;
+pub(crate) mod phone;

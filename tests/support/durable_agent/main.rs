@@ -34,8 +34,10 @@ fn say(line: &str) {
 }
 
 async fn run(socket: &str, receipts: Option<&str>) -> Result<(), Box<dyn std::error::Error>> {
-    let mut options = CoreOptions::default();
-    options.host_name = "desk".to_owned();
+    let mut options = CoreOptions {
+        host_name: "desk".to_owned(),
+        ..CoreOptions::default()
+    };
     if let Some(path) = receipts {
         options.receipts = Arc::new(collie::FileReceipts::open(Path::new(path))?);
     }
