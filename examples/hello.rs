@@ -3,7 +3,10 @@
 //! `cargo run --example hello`, then attach the printed socket to Collie, or look at it with
 //! `agent-presence watch --socket PATH`.
 
-#![expect(clippy::print_stdout, reason = "what an example shows is what it prints")]
+#![expect(
+    clippy::print_stdout,
+    reason = "what an example shows is what it prints"
+)]
 
 use std::path::PathBuf;
 

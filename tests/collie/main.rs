@@ -14,6 +14,8 @@ mod agent;
 mod asks;
 mod edge;
 mod hooks;
+mod killed;
+mod model;
 mod rig;
 mod slice;
 mod whole;
