@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_wire_is_refused() {
+    fn n129_what_is_not_the_wire_is_refused() {
         for target in [
             "/",
             "/durable/v1",

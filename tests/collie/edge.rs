@@ -362,6 +362,34 @@ fn a_head_has_five_seconds_and_the_65th_connection_waits() {
     drop(silent);
 }
 
+#[test]
+fn n036_n037_the_path_comes_from_the_environment() {
+    let folder = folder();
+    let socket = folder.path().join("env/app.sock");
+    let mut child = std::process::Command::new(env!("CARGO_BIN_EXE_durable-agent"))
+        .arg("--env")
+        .env("COLLIE_DURABLE_SOCKET", &socket)
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    let phone = crate::support::phone::Phone::at(&socket);
+    phone.wait_ready();
+    assert_eq!(phone.hello()["callerCheck"], "off");
+    assert_eq!(phone.hello()["caps"]["send"], false);
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+    let none = std::process::Command::new(env!("CARGO_BIN_EXE_durable-agent"))
+        .arg("--env")
+        .env_remove("COLLIE_DURABLE_SOCKET")
+        .output()
+        .unwrap();
+    let said = String::from_utf8(none.stdout).unwrap();
+    assert_eq!(
+        said,
+        "error no socket path: give one, or set COLLIE_DURABLE_SOCKET\n"
+    );
+}
+
 #[tokio::test]
 async fn open_says_why_not() {
     let folder = folder();

@@ -4,9 +4,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use agent_presence::collie::{
-    ActionRequest, ActionView, AskInput, Caps, CloseRequest, CoreOptions, HookError, Hooks, Item,
-    MemoryHistory, PaneOptions, PaneState, RenameRequest, ReopenRequest, SendRequest, SharedHooks,
-    StartRequest, StopRequest,
+    ActionRequest, ActionView, AskInput, Caps, CloseRequest, CoreOptions, DecidedBy, HookError,
+    Hooks, Item, MemoryHistory, PaneOptions, PaneState, RenameRequest, ReopenRequest, SendRequest,
+    SharedHooks, StartRequest, StopRequest,
 };
 use serde_json::json;
 use tokio::sync::Notify;
@@ -97,7 +97,7 @@ fn rig() -> (Rig, Takes) {
 }
 
 #[tokio::test]
-async fn n068_n109_a_send_is_taken_once() {
+async fn n068_n108_n109_n214_n217_a_send_is_taken_once() {
     let (rig, takes) = rig();
     let body = json!({"requestId": "r", "text": "hi"});
     let first = rig.post("panes/p/send", body.clone()).await;
@@ -429,7 +429,7 @@ async fn starters_start() {
 }
 
 #[tokio::test]
-async fn a_running_request_is_joined() {
+async fn n108_n109_a_running_request_is_joined() {
     let rig = Rig::new();
     let (begun, go_on) = (Arc::new(Notify::new()), Arc::new(Notify::new()));
     let runs = Arc::new(Mutex::new(0));
@@ -537,7 +537,7 @@ async fn n230_a_stop_waits_two_seconds_and_goes_ahead() {
 }
 
 #[tokio::test]
-async fn n125_n126_n127_n130_history_is_the_providers() {
+async fn n125_n126_n127_n128_n130_n138_history_is_the_providers() {
     let rig = Rig::new();
     assert_eq!(rig.get("hello").await.json["caps"]["history"], false);
     assert_eq!(rig.get("history").await.refusal(), (409, "not-supported"));
@@ -573,6 +573,7 @@ async fn n125_n126_n127_n130_history_is_the_providers() {
     );
 }
 
+/// N093 and N254: the card is made of the call, and its ids are the call's.
 #[tokio::test]
 async fn n092_n094_n096_n097_n098_n099_one_call_is_asked_about() {
     let rig = Rig::new();
@@ -616,8 +617,18 @@ async fn n092_n094_n096_n097_n098_n099_one_call_is_asked_about() {
         rig.pane.withdraw(&rig.pane.open_asks()[0].id);
     });
     assert!(!approval.approved);
-    assert_eq!(
-        approval.decided_by,
-        agent_presence::collie::DecidedBy::Program
-    );
+    assert_eq!(approval.decided_by, DecidedBy::Program);
+}
+
+#[tokio::test(start_paused = true)]
+async fn n099_n100_a_timeout_never_approves() {
+    let rig = Rig::new();
+    let timeout = Some(Duration::from_secs(600));
+    let arguments = json!({});
+    let asked = rig
+        .pane
+        .require_approval("refund", &arguments, "call-1", timeout);
+    let approval = asked.await.unwrap();
+    assert!(!approval.approved);
+    assert_eq!(approval.decided_by, DecidedBy::Timeout);
 }

@@ -8,7 +8,7 @@ use serde_json::json;
 use crate::rig::{Rig, add_pane};
 
 #[tokio::test]
-async fn hello_says_who_is_there() {
+async fn n017_n143_n144_n233_hello_says_who_is_there() {
     let options = CoreOptions {
         host_name: "desk".to_owned(),
         ..CoreOptions::default()
@@ -21,6 +21,17 @@ async fn hello_says_who_is_there() {
     assert_eq!(hello.json["phase"], "ready");
     assert_eq!(hello.json["callerCheck"], "on");
     assert_eq!(hello.json["caps"]["terminal"], false, "N142");
+    let caps = [
+        "abort", "actions", "asks", "close", "history", "rename", "reopen", "send", "starters",
+        "steer", "terminal",
+    ];
+    assert!(hello.json["caps"].as_object().unwrap().keys().eq(caps));
+    assert!(
+        hello.json["runtime"]
+            .as_str()
+            .unwrap()
+            .starts_with("agent-presence/")
+    );
     assert_eq!(
         hello.header("content-type"),
         Some("application/json; charset=utf-8")
@@ -31,7 +42,7 @@ async fn hello_says_who_is_there() {
 }
 
 #[tokio::test]
-async fn n040_n045_the_layout_is_one_answer() {
+async fn n039_n040_n045_the_layout_is_one_answer() {
     let rig = Rig::new();
     let tab = rig
         .core
@@ -239,7 +250,7 @@ async fn a_later_pane_of_the_same_id_is_another_one() {
 }
 
 #[tokio::test]
-async fn n133_n134_n135_a_reader_behind_the_tail_gets_the_view() {
+async fn n069_n133_n134_n135_a_reader_behind_the_tail_gets_the_view() {
     let options = CoreOptions {
         tail_limit: 5,
         ..CoreOptions::default()
