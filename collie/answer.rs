@@ -145,11 +145,11 @@ fn filled(answer: &Map<String, Value>, form: &[Field]) -> Result<Map<String, Val
         let id = &field.id;
         let fits = match (values.get(id), field.kind) {
             (None, _) if field.required => return Err(format!("answer.values.{id} is missing.")),
-            (None, _) => true,
             (Some(Value::String(text)), FieldKind::Text) => {
                 text.chars().count() <= 4000 && !(field.required && text.is_empty())
             }
-            (Some(Value::Number(_)), FieldKind::Number)
+            (None, _)
+            | (Some(Value::Number(_)), FieldKind::Number)
             | (Some(Value::Bool(_)), FieldKind::Boolean) => true,
             (Some(Value::String(chosen)), FieldKind::Choice) => {
                 field.options.iter().any(|option| option.id == *chosen)

@@ -204,6 +204,34 @@ pub struct NoHooks;
 
 impl Hooks for NoHooks {}
 
+/// Hooks as options hold them: clones are the same hooks.
+#[derive(Clone)]
+pub struct SharedHooks(Arc<dyn DynHooks>);
+
+impl SharedHooks {
+    /// Hooks of the agent's own.
+    pub fn new(hooks: impl Hooks) -> Self {
+        Self(Arc::new(hooks))
+    }
+
+    pub(crate) fn get(&self) -> &dyn DynHooks {
+        &*self.0
+    }
+}
+
+impl Default for SharedHooks {
+    /// All defaults.
+    fn default() -> Self {
+        Self::new(NoHooks)
+    }
+}
+
+impl fmt::Debug for SharedHooks {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SharedHooks")
+    }
+}
+
 pub(crate) type HookFuture<'a, T> = Pin<Box<dyn Future<Output = Result<T, HookError>> + Send + 'a>>;
 
 /// [`Hooks`] behind a pointer, which async functions in a trait do not allow by themselves.

@@ -160,9 +160,15 @@ impl Item {
             | ItemBody::Notice { text, .. } => cut.text(text, TEXT_LIMIT),
             ItemBody::Tool { name, summary, input, output, tool_call_id, .. } => {
                 cut.line(name, LABEL_LIMIT);
-                summary.iter_mut().for_each(|text| cut.line(text, LABEL_LIMIT));
-                input.iter_mut().chain(output).for_each(|text| cut.text(text, TOOL_LIMIT));
-                tool_call_id.as_deref().map_or(Ok(()), |id| check_id("item toolCallId", id))?;
+                if let Some(text) = summary {
+                    cut.line(text, LABEL_LIMIT);
+                }
+                for text in input.iter_mut().chain(output) {
+                    cut.text(text, TOOL_LIMIT);
+                }
+                tool_call_id
+                    .as_deref()
+                    .map_or(Ok(()), |id| check_id("item toolCallId", id))?;
             }
             ItemBody::Code { text, lang } => {
                 lang.as_deref().map_or(Ok(()), check_lang)?;
@@ -183,7 +189,9 @@ impl Item {
                     let rule = format!("is {value}, not 0 to 1");
                     return Err(RuleError::new("progress value", rule));
                 }
-                label.iter_mut().for_each(|text| cut.line(text, LABEL_LIMIT));
+                if let Some(text) = label {
+                    cut.line(text, LABEL_LIMIT);
+                }
             }
         }
         self.truncated = cut.0;

@@ -31,9 +31,9 @@ pub struct Tab {
 }
 
 impl Workspace {
-    pub(crate) fn place(core: Core, id: String, title: String) -> Result<Self, RuleError> {
+    pub(crate) fn place(core: Core, id: String, title: &str) -> Result<Self, RuleError> {
         check_part_id("workspace id", &id)?;
-        let title = clean::line(&title, Limit::Bytes(256)).text;
+        let title = clean::line(title, Limit::Bytes(256)).text;
         core.edit(|edit| edit.place_workspace(&id, &title));
         Ok(Self { core, id, title })
     }

@@ -33,9 +33,11 @@
 //! The names of [`wire`] follow an experimental wire (N001, N002) and change with it.
 
 mod answer;
+mod approval;
 mod ask;
 mod clean;
 mod core;
+mod history;
 mod hooks;
 mod id;
 mod item;
@@ -49,11 +51,13 @@ mod waiter;
 pub mod wire;
 
 pub use answer::{Answer, AskClosed};
+pub use approval::{Approval, approval_of, arguments_view, call_summary};
 pub use ask::{AskError, AskInput};
-pub use core::{Caller, Core, CoreOptions, Request, Response};
+pub use core::{Caller, Core, CoreOptions, Request, Response, Warn};
+pub use history::{FileHistory, History, HistoryPage, MemoryHistory};
 pub use hooks::{
     ActionRequest, CloseRequest, HookError, Hooks, NoHooks, RenameRequest, ReopenRequest,
-    SendRequest, StartRequest, StopRequest,
+    SendRequest, SharedHooks, StartRequest, StopRequest,
 };
 pub use id::{ID_LIMIT, ask_id_for, check_id};
 pub use layout::{Tab, Workspace};
@@ -63,7 +67,9 @@ pub use receipts::{
     StoredAnswer,
 };
 pub use rule::RuleError;
-pub use serve::{Collie, OpenError, Options, open, serve_private};
+pub use serve::{
+    Collie, Loopback, OpenError, Options, Tokens, open, serve_loopback, serve_private,
+};
 pub use waiter::Ask;
 pub use wire::client::{Client, ClientError};
 pub use wire::{

@@ -1,13 +1,14 @@
 //! A pane: one conversation on the phone.
 
 use std::collections::{HashMap, VecDeque};
+use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::answer::{Answer, AskClosed};
 use super::ask::{AskError, AskInput};
 use super::clean::{self, Limit};
-use super::core::{Core, Edit, PaneData};
+use super::core::{Core, Edit, Items, PaneData};
 use super::hooks::{ActionRequest, Handlers, HookError, SendRequest, StopRequest, handler};
 use super::id::check_id;
 use super::layout::checked_buttons;
@@ -99,7 +100,7 @@ impl Pane {
                 asks: Vec::new(),
                 decided: VecDeque::new(),
                 actions: Vec::new(),
-                items: Default::default(),
+                items: Items::default(),
                 tail,
                 partials: HashMap::new(),
                 lock: Arc::default(),
@@ -354,11 +355,19 @@ impl Pane {
 }
 
 /// A pane, locked for several changes: see [`Pane::edit`].
-#[derive(Debug)]
 pub struct PaneEdit<'a, 'b> {
     edit: &'a mut Edit<'b>,
     core: &'a Core,
     id: &'a Arc<str>,
+}
+
+impl fmt::Debug for PaneEdit<'_, '_> {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("PaneEdit")
+            .field("id", &self.id)
+            .finish_non_exhaustive()
+    }
 }
 
 impl PaneEdit<'_, '_> {

@@ -1,7 +1,8 @@
 //! The agent's side of an open ask: a future, a blocking wait, or a callback.
 
 use std::fmt;
-use std::pin::Pin;
+use std::future::poll_fn;
+use std::pin::{Pin, pin};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 
@@ -113,6 +114,23 @@ impl Ask {
         verdict
     }
 
+    /// The ask until `signal` ends: then it is withdrawn (N090, N091), unless it was decided before.
+    ///
+    /// # Errors
+    /// It was closed without an answer.
+    pub async fn until(mut self, signal: impl Future<Output = ()>) -> Result<Answer, AskClosed> {
+        let mut signal = pin!(signal);
+        let mut signalled = false;
+        poll_fn(|context| {
+            if !signalled && signal.as_mut().poll(context).is_ready() {
+                signalled = true;
+                self.core.withdraw(&self.pane, &self.id);
+            }
+            Pin::new(&mut self).poll(context)
+        })
+        .await
+    }
+
     fn taken(&self, verdict: &Verdict) {
         if verdict.is_ok() {
             self.core.answer_taken(&self.pane, &self.id);
@@ -126,13 +144,11 @@ impl Future for Ask {
     fn poll(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         let verdict = {
             let mut slot = self.waiter.slot();
-            match slot.verdict.take() {
-                Some(verdict) => verdict,
-                None => {
-                    slot.waker = Some(context.waker().clone());
-                    return Poll::Pending;
-                }
-            }
+            let Some(verdict) = slot.verdict.take() else {
+                slot.waker = Some(context.waker().clone());
+                return Poll::Pending;
+            };
+            verdict
         };
         self.taken(&verdict);
         Poll::Ready(verdict)

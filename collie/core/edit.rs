@@ -25,7 +25,6 @@ const PARTIAL_PAUSE: Duration = Duration::from_millis(250);
 const DECIDED_LIMIT: usize = 200;
 
 /// The core's state, locked, to be changed.
-#[derive(Debug)]
 pub(crate) struct Edit<'a> {
     core: &'a Core,
     pub(super) state: &'a mut State,
@@ -63,12 +62,8 @@ impl<'a> Edit<'a> {
         self.effects
     }
 
-    pub(super) fn phase(&self) -> Phase {
-        self.state.phase
-    }
-
-    pub(super) fn set_ready(&mut self) {
-        self.state.phase = Phase::Ready;
+    pub(super) fn set_phase(&mut self, phase: Phase) {
+        self.state.phase = phase;
         self.state.touch();
     }
 

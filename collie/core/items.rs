@@ -148,7 +148,7 @@ mod tests {
         }
         assert!(tail.after(10, 9).is_none(), "the event 11 is gone");
         assert_eq!(tail.after(11, 9).unwrap().0.len(), 2);
-        assert_eq!(tail.after(11, 1).unwrap().1, true);
+        assert!(tail.after(11, 1).unwrap().1);
         assert_eq!(tail.after(16, 9).unwrap().0.len(), 0);
         assert!(tail.after(17, 9).is_none(), "never was");
     }

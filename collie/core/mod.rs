@@ -1,6 +1,7 @@
 //! The whole durable agent without a socket: layout, panes, items, asks, receipts.
 
 mod act;
+mod call;
 mod drive;
 mod edit;
 mod items;
@@ -15,7 +16,8 @@ use std::time::SystemTime;
 
 use tokio::sync::Notify;
 
-use super::hooks::{DynHooks, Hooks, NoHooks};
+use super::history::History;
+use super::hooks::SharedHooks;
 use super::layout::Workspace;
 use super::pane::Pane;
 use super::receipts::{MemoryReceipts, ReceiptStore};
@@ -27,6 +29,7 @@ use crate::os::clock::{Clock, SystemClock};
 
 pub(crate) use act::Action;
 pub(crate) use edit::Edit;
+pub(crate) use items::Items;
 pub(crate) use state::PaneData;
 use state::State;
 
@@ -52,9 +55,11 @@ struct Shared {
     instance: String,
 }
 
+/// Gets the lines that a person should see.
+pub type Warn = Arc<dyn Fn(&str) + Send + Sync>;
+
 /// What a [`Core`] is made of.
 #[derive(Clone)]
-#[non_exhaustive]
 pub struct CoreOptions {
     /// The name that the phone shows; the machine's unless said.
     pub host_name: String,
@@ -71,10 +76,11 @@ pub struct CoreOptions {
     /// Where receipts are kept; in memory unless said.
     pub receipts: Arc<dyn ReceiptStore>,
     /// Gets the lines that a person should see; the log unless said.
-    pub warn: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    pub warn: Option<Warn>,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
-    hooks: Arc<dyn DynHooks>,
+    /// What the agent does with what the phone sends; nothing unless said.
+    pub hooks: SharedHooks,
 }
 
 impl Default for CoreOptions {
@@ -89,15 +95,8 @@ impl Default for CoreOptions {
             receipts: Arc::new(MemoryReceipts::new()),
             warn: None,
             clock: Arc::new(SystemClock),
-            hooks: Arc::new(NoHooks),
+            hooks: SharedHooks::default(),
         }
-    }
-}
-
-impl CoreOptions {
-    /// With hooks of the agent's own.
-    pub fn hooks(self, hooks: impl Hooks) -> Self {
-        Self { hooks: Arc::new(hooks), ..self }
     }
 }
 
@@ -209,7 +208,7 @@ impl Core {
         id: impl Into<String>,
         title: impl Into<String>,
     ) -> Result<Workspace, RuleError> {
-        Workspace::place(self.clone(), id.into(), title.into())
+        Workspace::place(self.clone(), id.into(), &title.into())
     }
 
     /// The open pane of this id.
@@ -228,16 +227,22 @@ impl Core {
         Ok(())
     }
 
+    /// Serves every conversation, open or closed, from the agent's own store (N125). It turns the
+    /// history cap on, unless the caps that were given leave it out (N126).
+    pub fn history(&self, provider: impl History) {
+        self.edit(|edit| edit.state.history = Some(Arc::new(provider)));
+    }
+
     /// The first layout is placed: from now on writes are taken (N041).
     pub fn ready(&self) {
-        self.edit(|edit| edit.set_ready());
+        self.edit(|edit| edit.set_phase(Phase::Ready));
     }
 
     /// Answers a request. It is to be called on a tokio runtime; an action runs on when the future
     /// is dropped, so that a broken connection stops nothing halfway.
     pub async fn handle(&self, request: Request, caller: Caller) -> Response {
         let result = match Route::read(&request.method, &request.target) {
-            Ok(Route::Read(read)) => self.read(read, request.if_none_match.as_deref()),
+            Ok(Route::Read(read)) => self.read(read, request.if_none_match.as_deref()).await,
             Ok(Route::HelloFromCollie) => self.hello_from_collie(&request),
             Ok(Route::Write(write)) => self.write(write, request, caller).await,
             Err(refusal) => Err(refusal),
@@ -248,7 +253,12 @@ impl Core {
     /// What is on (N138 to N142).
     pub fn caps(&self) -> Caps {
         let caps = self.shared.options.caps.unwrap_or(Caps::ALL);
-        Caps { terminal: false, history: false, ..caps }
+        let history = caps.history && self.edit(|edit| edit.state.history.is_some());
+        Caps {
+            terminal: false,
+            history,
+            ..caps
+        }
     }
 
     pub(crate) fn hello(&self) -> Hello {
@@ -264,14 +274,15 @@ impl Core {
     }
 
     fn phase(&self) -> Phase {
-        self.edit(|edit| edit.phase())
+        self.edit(|edit| edit.state.phase)
     }
 
     /// A line that a person should see.
     pub(crate) fn warn(&self, line: &str) {
-        match &self.shared.options.warn {
-            Some(warn) => warn(line),
-            None => tracing::warn!("{line}"),
+        if let Some(warn) = &self.shared.options.warn {
+            warn(line);
+        } else {
+            tracing::warn!("{line}");
         }
     }
 

@@ -5,12 +5,14 @@ use std::sync::Arc;
 use super::items::Json;
 use super::state::{cursor, rev_of};
 use super::{Core, Request, Response, json_response};
+use crate::collie::history::{DynHistory, HistoryPage};
+use crate::collie::hooks::HookError;
 use crate::collie::wire::{
-    Body, Event, EventsView, Phase, Read, Refusal, WIRE, WireRange, read_hello,
+    Body, Event, EventsView, Page, Phase, Read, Refusal, WIRE, WireRange, is_cursor, read_hello,
 };
 
 impl Core {
-    pub(super) fn read(
+    pub(super) async fn read(
         &self,
         read: Read,
         if_none_match: Option<&str>,
@@ -22,10 +24,36 @@ impl Core {
                 let limit = page.limit.unwrap_or(500) as usize;
                 self.events(&pane, page.after.as_deref(), limit)
             }
-            Read::History { .. } | Read::HistoryItems { .. } => {
-                Err(Refusal::not_supported("reads of its history"))
-            }
+            Read::History { page } => self.history_rows(page).await,
+            Read::HistoryItems { session, page } => self.history_items(session, page).await,
         }
+    }
+
+    fn history_provider(&self) -> Result<Arc<dyn DynHistory>, Refusal> {
+        let provider = self.edit(|edit| edit.state.history.clone());
+        let provider = provider.filter(|_| self.caps().history);
+        provider.ok_or_else(|| Refusal::not_supported("reads of its history"))
+    }
+
+    async fn history_rows(&self, page: Page) -> Result<Response, Refusal> {
+        let rows = self
+            .history_provider()?
+            .rows(history_page(page))
+            .await
+            .map_err(no_history)?;
+        check_next(rows.next.as_deref())?;
+        Ok(json_response(&rows))
+    }
+
+    async fn history_items(&self, session: String, page: Page) -> Result<Response, Refusal> {
+        let provider = self.history_provider()?;
+        let items = provider
+            .items(session, history_page(page))
+            .await
+            .map_err(no_history)?;
+        let items = items.ok_or_else(Refusal::unknown_session)?;
+        check_next(items.next.as_deref())?;
+        Ok(json_response(&items))
     }
 
     fn state(&self, if_none_match: Option<&str>) -> Response {
@@ -98,6 +126,33 @@ impl Core {
     pub(super) fn is_ready(&self) -> bool {
         self.phase() == Phase::Ready
     }
+}
+
+fn history_page(page: Page) -> HistoryPage {
+    HistoryPage {
+        after: page.after,
+        limit: page.limit.unwrap_or(50) as usize,
+    }
+}
+
+fn no_history(error: HookError) -> Refusal {
+    match error {
+        HookError::NotSupported => Refusal::not_supported("reads of its history"),
+        HookError::Refused { reason } => Refusal::refused(&reason),
+        HookError::Failed { message } => {
+            tracing::warn!(%message, "the history failed");
+            Refusal::failed()
+        }
+    }
+}
+
+/// The provider's own cursor must be one that the phone can give back (N129).
+fn check_next(next: Option<&str>) -> Result<(), Refusal> {
+    if next.is_none_or(is_cursor) {
+        return Ok(());
+    }
+    tracing::error!("the history gave a cursor that is not 1 to 512 of printable ASCII");
+    Err(Refusal::failed())
 }
 
 /// One line for each version that the other side speaks (N241). A range without end is cut.

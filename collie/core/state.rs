@@ -10,6 +10,7 @@ use tokio::time::Instant;
 
 use super::items::{Items, Json, Tail};
 use super::write::Outcome;
+use crate::collie::history::DynHistory;
 use crate::collie::hooks::Handlers;
 use crate::collie::receipts::StoredAnswer;
 use crate::collie::waiter::Waiting;
@@ -21,7 +22,6 @@ use crate::collie::wire::{
 /// How many closed panes can be brought back without a hook (N123).
 const CLOSED_LIMIT: usize = 100;
 
-#[derive(Debug)]
 pub(super) struct State {
     pub(super) instance: String,
     pub(super) phase: Phase,
@@ -34,6 +34,7 @@ pub(super) struct State {
     /// The panes that this process closed, the newest last.
     pub(super) closed: VecDeque<PaneData>,
     pub(super) starters: Vec<StarterView>,
+    pub(super) history: Option<Arc<dyn DynHistory>>,
     /// Answers from before a restart that nobody has taken yet.
     pub(super) answers: HashMap<(String, String), StoredAnswer>,
     /// The writes that run now, by request id.
@@ -150,6 +151,7 @@ impl State {
             order: Vec::new(),
             closed: VecDeque::new(),
             starters: Vec::new(),
+            history: None,
             answers,
             running: HashMap::new(),
             due: BinaryHeap::new(),
@@ -211,7 +213,7 @@ impl Workspace {
         let tabs = self.tabs.iter().map(|tab| TabView {
             id: tab.id.clone(),
             title: tab.title.clone(),
-            panes: tab.panes.iter().map(|id| id.to_string()).collect(),
+            panes: tab.panes.iter().map(ToString::to_string).collect(),
         });
         WorkspaceView { id: self.id.clone(), title: self.title.clone(), tabs: tabs.collect() }
     }

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::state::Running;
 use super::{Action, Caller, Core, Request, Response};
 use crate::collie::id::digest_hex;
-use crate::collie::receipts::{Lookup, Receipt};
+use crate::collie::receipts::Lookup;
 use crate::collie::wire::{Body, CallerCheck, Refusal, Write, Written, read_action, to_json};
 
 /// What a write came to: the body of its answer, or its refusal.
@@ -81,7 +81,7 @@ impl Core {
             // Under the lock, so that no request is between its receipt and its end here.
             match self.shared.options.receipts.get(request_id) {
                 Lookup::Kept(receipt) if receipt.digest != digest => Err(differs()),
-                Lookup::Kept(receipt) => Ok(Entry::Replay(receipt.body.into())),
+                Lookup::Kept(receipt) => Ok(Entry::Replay(receipt.body.as_str().into())),
                 Lookup::Dropped => Err(Refusal::receipt_dropped()),
                 Lookup::New => {
                     let (sender, outcome) = watch::channel(None);
@@ -117,28 +117,21 @@ impl Core {
 }
 
 /// A new request, on its task.
-struct RunningWrite {
-    core: Core,
-    request_id: String,
-    digest: String,
-    caller: Caller,
+pub(super) struct RunningWrite {
+    pub(super) core: Core,
+    pub(super) request_id: String,
+    /// Over the route and the body.
+    pub(super) digest: String,
+    pub(super) caller: Caller,
     outcome: watch::Sender<Option<Outcome>>,
 }
 
 impl RunningWrite {
     async fn run(self, action: Action) -> Outcome {
-        let group = action.group();
-        let digest = self.digest.clone();
-        let request_id = self.request_id.clone();
-        let keep = move |written: &Written, answer| Receipt {
-            request_id,
-            group,
-            digest,
-            body: to_json(written),
-            answer,
-        };
-        let result = self.core.act(action, &self.request_id, self.caller, keep).await;
-        let outcome = result.map(|written| to_json(&written).into()).map_err(Arc::new);
+        let result = self.act(action).await;
+        let outcome = result
+            .map(|written| to_json(&written).into())
+            .map_err(Arc::new);
         self.outcome.send_replace(Some(outcome.clone()));
         outcome
     }

@@ -71,7 +71,7 @@ pub(super) struct Index {
 impl Index {
     pub(super) fn get(&self, request_id: &str) -> Lookup {
         match self.receipts.get(request_id) {
-            Some(receipt) => Lookup::Kept(receipt.clone()),
+            Some(receipt) => Lookup::Kept(Box::new(receipt.clone())),
             None if self.dropped.holds(request_id) => Lookup::Dropped,
             None => Lookup::New,
         }

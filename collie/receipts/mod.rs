@@ -71,7 +71,7 @@ pub enum Lookup {
     /// Nothing.
     New,
     /// Its answer.
-    Kept(Receipt),
+    Kept(Box<Receipt>),
     /// There was one, and its receipt is gone: it must not run again (N112).
     Dropped,
 }

@@ -1,29 +1,51 @@
 //! One connection: hyper on one side, the core on the other.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use hyper::body::Incoming;
-use hyper::header::{CONTENT_TYPE, HeaderMap, IF_NONE_MATCH};
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HOST, HeaderMap, IF_NONE_MATCH};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::watch;
 
 use super::guard::{Guard, REFUSED};
+use super::loopback::{Tokens, is_own_host};
 use crate::collie::core::{Caller, Core, Request, Response};
 use crate::collie::wire::{BODY_LIMIT, Refusal};
 
 /// How long a body may take.
 const BODY_PATIENCE: Duration = Duration::from_secs(15);
 
-/// Which values of Host are served.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Hosts {
-    /// A private socket has no name that another page could borrow.
-    Any,
+/// What a request must show to come in.
+#[derive(Clone, Debug)]
+pub(super) enum Entrance {
+    /// Nothing: only the user's own processes reach a private socket.
+    Private,
+    /// A token, and a name of this machine's own.
+    Token(Arc<Tokens>),
+}
+
+impl Entrance {
+    fn check(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let Self::Token(tokens) = self else {
+            return Ok(());
+        };
+        // Before the token: a page that borrowed a name learns nothing, not even that.
+        if !header(headers, HOST.as_str()).is_some_and(|host| is_own_host(&host)) {
+            return Err(Refusal::bad_request(
+                "Host is not a name of this machine's own.",
+            ));
+        }
+        if tokens.accept(header(headers, AUTHORIZATION.as_str()).as_deref()) {
+            return Ok(());
+        }
+        Err(Refusal::bad_token())
+    }
 }
 
 /// Serves one connection to its end, or until `closing` and the end of the request that runs.
@@ -31,14 +53,14 @@ pub(super) async fn serve<S>(
     stream: S,
     core: Core,
     caller: Caller,
-    hosts: Hosts,
+    entrance: Entrance,
     mut closing: watch::Receiver<bool>,
 ) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let service = service_fn(move |request| {
-        let core = core.clone();
-        async move { Ok::<_, Infallible>(answer(request, &core, caller, hosts).await) }
+        let (core, entrance) = (core.clone(), entrance.clone());
+        async move { Ok::<_, Infallible>(answer(request, &core, caller, &entrance).await) }
     });
     let connection = hyper::server::conn::http1::Builder::new()
         .timer(TokioTimer::new())
@@ -68,16 +90,16 @@ async fn answer(
     request: hyper::Request<Incoming>,
     core: &Core,
     caller: Caller,
-    hosts: Hosts,
+    entrance: &Entrance,
 ) -> hyper::Response<Full<Bytes>> {
-    match read(request, hosts).await {
+    match read(request, entrance).await {
         Ok(request) => to_hyper(core.handle(request, caller).await, false),
         // What was not read of the request cannot be told from the next one.
         Err(refusal) => to_hyper(Response::refusal(&refusal), true),
     }
 }
 
-async fn read(request: hyper::Request<Incoming>, hosts: Hosts) -> Result<Request, Refusal> {
+async fn read(request: hyper::Request<Incoming>, entrance: &Entrance) -> Result<Request, Refusal> {
     let (head, body) = request.into_parts();
     if let Some(refused) = header(&head.headers, REFUSED) {
         return Err(match refused.split_once(' ') {
@@ -86,7 +108,7 @@ async fn read(request: hyper::Request<Incoming>, hosts: Hosts) -> Result<Request
             None => Refusal::bad_request(refused),
         });
     }
-    let Hosts::Any = hosts;
+    entrance.check(&head.headers)?;
     let body = Limited::new(body, BODY_LIMIT).collect();
     let body = match tokio::time::timeout(BODY_PATIENCE, body).await {
         Ok(Ok(body)) => body.to_bytes(),

@@ -3,6 +3,7 @@
 mod connection;
 mod guard;
 mod head;
+mod loopback;
 
 use std::ops::Deref;
 use std::path::{Path, PathBuf};
@@ -10,12 +11,13 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, io};
 
-use tokio::net::{UnixListener, UnixStream};
+pub use loopback::{Loopback, Tokens, serve_loopback};
+use tokio::net::{TcpListener, TcpStream, UnixListener, UnixStream};
 use tokio::sync::{Semaphore, watch};
 use tokio::task::{JoinHandle, JoinSet};
 
-use super::core::{Caller, Core, CoreOptions};
-use super::hooks::Hooks;
+use super::core::{Caller, Core, CoreOptions, Warn};
+use super::hooks::SharedHooks;
 use super::wire::{CallerCheck, Caps};
 use crate::os::clock::{Clock, SystemClock};
 use crate::os::peer::Peer;
@@ -41,10 +43,11 @@ pub struct Options {
     /// How many events each pane keeps for its readers (N134).
     pub tail_limit: usize,
     /// Gets the lines that a person should see; the log unless given.
-    pub warn: Option<Arc<dyn Fn(&str) + Send + Sync>>,
+    pub warn: Option<Warn>,
     /// The time of day.
     pub clock: Arc<dyn Clock>,
-    core: CoreOptions,
+    /// What the agent does with what the phone sends; nothing unless given.
+    pub hooks: SharedHooks,
 }
 
 impl Default for Options {
@@ -57,28 +60,26 @@ impl Default for Options {
             tail_limit: 500,
             warn: None,
             clock: Arc::new(SystemClock),
-            core: CoreOptions::default(),
+            hooks: SharedHooks::default(),
         }
     }
 }
 
 impl Options {
-    /// With hooks of the agent's own.
-    pub fn hooks(self, hooks: impl Hooks) -> Self {
-        Self { core: self.core.clone().hooks(hooks), ..self }
-    }
-
     fn into_core(self) -> CoreOptions {
-        let mut core = self.core;
-        if let Some(host_name) = self.host_name {
-            core.host_name = host_name;
+        let unless_given = CoreOptions::default();
+        CoreOptions {
+            host_name: self
+                .host_name
+                .unwrap_or_else(|| unless_given.host_name.clone()),
+            caps: self.caps,
+            caller_check: self.caller_check,
+            tail_limit: self.tail_limit,
+            warn: self.warn,
+            clock: self.clock,
+            hooks: self.hooks,
+            ..unless_given
         }
-        core.caps = self.caps;
-        core.caller_check = self.caller_check;
-        core.tail_limit = self.tail_limit;
-        core.warn = self.warn;
-        core.clock = self.clock;
-        core
     }
 }
 
@@ -240,22 +241,65 @@ impl Deref for Collie {
     }
 }
 
-async fn serve(listener: UnixListener, core: Core, mut closing: watch::Receiver<bool>) {
+async fn serve(listener: UnixListener, core: Core, closing: watch::Receiver<bool>) {
+    accept(listener, closing.clone(), |stream| {
+        let caller = caller(&stream)?;
+        let entrance = connection::Entrance::Private;
+        Some(connection::serve(
+            stream,
+            core.clone(),
+            caller,
+            entrance,
+            closing.clone(),
+        ))
+    })
+    .await;
+}
+
+/// Where connections come from.
+trait Listener {
+    type Stream;
+
+    fn next(&self) -> impl Future<Output = io::Result<Self::Stream>> + Send;
+}
+
+impl Listener for UnixListener {
+    type Stream = UnixStream;
+
+    async fn next(&self) -> io::Result<UnixStream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+impl Listener for TcpListener {
+    type Stream = TcpStream;
+
+    async fn next(&self) -> io::Result<TcpStream> {
+        Ok(self.accept().await?.0)
+    }
+}
+
+/// Accepts connections, 64 at once, until `closing`; then waits for those that are served.
+async fn accept<L, C>(
+    listener: L,
+    mut closing: watch::Receiver<bool>,
+    serve: impl Fn(L::Stream) -> Option<C>,
+) where
+    L: Listener,
+    C: Future<Output = ()> + Send + 'static,
+{
     let places = Arc::new(Semaphore::new(CONNECTIONS));
     let mut connections = JoinSet::new();
     loop {
         // The place comes before the connection: the 65th is not accepted, it waits.
-        let next = async {
-            let place = places.clone().acquire_owned().await;
-            (place, listener.accept().await)
-        };
+        let next = async { (places.clone().acquire_owned().await, listener.next().await) };
         let (place, accepted) = tokio::select! {
             next = next => next,
             () = connection::is_closing(&mut closing) => break,
             Some(_) = connections.join_next() => continue,
         };
         let stream = match accepted {
-            Ok((stream, _)) => stream,
+            Ok(stream) => stream,
             Err(error) => {
                 // No file descriptors left, for one: accepting at once again would only spin.
                 tracing::warn!(%error, "a connection could not be accepted");
@@ -263,16 +307,14 @@ async fn serve(listener: UnixListener, core: Core, mut closing: watch::Receiver<
                 continue;
             }
         };
-        let Some(caller) = caller(&stream) else {
+        let Some(served) = serve(stream) else {
             continue;
         };
-        let (core, closing) = (core.clone(), closing.clone());
         connections.spawn(async move {
-            connection::serve(stream, core, caller, connection::Hosts::Any, closing).await;
+            served.await;
             drop(place);
         });
     }
-    drop(listener);
     while connections.join_next().await.is_some() {}
 }
 

@@ -19,7 +19,7 @@ impl Body {
         }
     }
 
-    /// The same text for the same fields in any order: serde_json's maps are sorted.
+    /// The same text for the same fields in any order: `serde_json`'s maps are sorted.
     pub(crate) fn canonical(&self) -> String {
         super::to_json(&self.0)
     }
@@ -68,7 +68,7 @@ impl Body {
         }
     }
 
-    fn send_text(&self, text: &str) -> Result<String, Refusal> {
+    fn send_text(text: &str) -> Result<String, Refusal> {
         if text.is_empty() || text.len() > SEND_LIMIT {
             let message = format!("text is {} bytes long, not 1 to {SEND_LIMIT}.", text.len());
             return Err(Refusal::bad_request(message));
@@ -111,7 +111,7 @@ pub(crate) fn read_action(write: Write, body: &Body) -> Result<Action, Refusal> 
     Ok(match write {
         Write::Send { pane } => Action::Send {
             pane,
-            text: body.send_text(body.text("text")?)?,
+            text: Body::send_text(body.text("text")?)?,
             turn_id: owned(body.optional_id("turnId")?),
             steer: body.flag("steer")?,
         },
@@ -133,7 +133,10 @@ pub(crate) fn read_action(write: Write, body: &Body) -> Result<Action, Refusal> 
         Write::Start => Action::Start {
             starter: body.id("starterId")?.to_owned(),
             workspace: owned(body.optional_id("workspaceId")?),
-            text: body.optional_text("text")?.map(|text| body.send_text(text)).transpose()?,
+            text: body
+                .optional_text("text")?
+                .map(Body::send_text)
+                .transpose()?,
         },
     })
 }

@@ -75,7 +75,7 @@ impl Client {
     /// As every request; `wire-mismatch` where the ranges do not meet.
     pub fn say_hello(&mut self, wire: WireRange, version: &str) -> Result<Hello, ClientError> {
         let body = json!({"wire": wire, "collie": version});
-        parse(self.request("POST", "hello", None, Some(&body))?)
+        parse(&self.request("POST", "hello", None, Some(&body))?)
     }
 
     /// The whole layout and its tag; `None` where `etag` is still its tag.
@@ -91,7 +91,7 @@ impl Client {
             return Ok(None);
         }
         let etag = reply.etag.clone().unwrap_or_default();
-        parse(reply).map(|view| Some((etag, view)))
+        parse(&reply).map(|view| Some((etag, view)))
     }
 
     /// The events of a pane after `cursor`, or its full view.
@@ -222,7 +222,7 @@ impl Client {
     }
 
     fn get<T: DeserializeOwned>(&mut self, route: &str) -> Result<T, ClientError> {
-        parse(self.request("GET", route, None, None)?)
+        parse(&self.request("GET", route, None, None)?)
     }
 
     fn write(
@@ -232,7 +232,7 @@ impl Client {
         request_id: &str,
     ) -> Result<Written, ClientError> {
         fields.insert("requestId".to_owned(), request_id.into());
-        parse(self.request("POST", route, None, Some(&Value::Object(fields)))?)
+        parse(&self.request("POST", route, None, Some(&Value::Object(fields)))?)
     }
 
     fn request(
@@ -245,12 +245,12 @@ impl Client {
         let body = body.map(Value::to_string);
         let mut text = format!("{method} /durable/v1/{route} HTTP/1.1\r\nhost: localhost\r\n");
         if let Some(etag) = etag {
-            text.push_str(&format!("if-none-match: {etag}\r\n"));
+            text.extend(["if-none-match: ", etag, "\r\n"]);
         }
         if let Some(body) = &body {
-            let length = body.len();
+            let length = body.len().to_string();
             text.push_str("content-type: application/json\r\n");
-            text.push_str(&format!("content-length: {length}\r\n"));
+            text.extend(["content-length: ", &length, "\r\n"]);
         }
         text.push_str("\r\n");
         text.push_str(body.as_deref().unwrap_or_default());
@@ -336,7 +336,7 @@ fn refused_or(reply: Reply) -> Result<Reply, ClientError> {
     Err(ClientError::Refused(Box::new(ErrorView { status: reply.status, code, message, body })))
 }
 
-fn parse<T: DeserializeOwned>(reply: Reply) -> Result<T, ClientError> {
+fn parse<T: DeserializeOwned>(reply: &Reply) -> Result<T, ClientError> {
     parse_bytes(&reply.body)
 }
 

@@ -22,7 +22,7 @@ pub use shapes::{
 
 pub(crate) use body::{Body, read_action, read_hello};
 pub(crate) use error::Refusal;
-pub(crate) use route::{Read, Route, Write};
+pub(crate) use route::{Page, Read, Route, Write, is_cursor};
 
 /// The versions that this side speaks: 1 to 1.
 pub const WIRE: WireRange = WireRange { min: 1, max: 1 };

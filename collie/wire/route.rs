@@ -48,7 +48,7 @@ impl Route {
         let parts: Vec<&str> = below.split('/').collect();
         let allowed = match parts[..] {
             ["hello"] => "GET, POST",
-            ["state"] | ["panes", _, "events"] | ["history"] | ["history", _] => "GET",
+            ["state" | "history"] | ["panes", _, "events"] | ["history", _] => "GET",
             ["panes", _, "send" | "stop"]
             | ["panes", _, "actions" | "asks", _]
             | ["rename" | "close" | "reopen" | "start"] => "POST",
@@ -62,8 +62,11 @@ impl Route {
             ["hello"] => Self::Read(Read::Hello),
             ["state"] => Self::Read(Read::State),
             ["panes", pane, "events"] => {
-                let page = Page::read(query, 1000)?;
-                Self::Read(Read::Events { pane: segment("pane id", pane)?, page })
+                let pane = segment("pane id", pane)?;
+                Self::Read(Read::Events {
+                    pane,
+                    page: Page::read(query, 1000)?,
+                })
             }
             ["history"] => Self::Read(Read::History { page: Page::read(query, 200)? }),
             ["history", session] => {
@@ -175,10 +178,14 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_the_wire_is_refused() {
-        for target in
-            ["/", "/durable/v1", "/durable/v1/", "/durable/v2/hello", "/durable/v1/hello/"]
-        {
+    fn n129_what_is_not_the_wire_is_refused() {
+        for target in [
+            "/",
+            "/durable/v1",
+            "/durable/v1/",
+            "/durable/v2/hello",
+            "/durable/v1/hello/",
+        ] {
             assert_eq!(code("GET", target), "unknown-path", "{target}");
         }
         assert_eq!(code("DELETE", "/durable/v1/state"), "method-not-allowed");

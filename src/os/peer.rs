@@ -7,6 +7,7 @@ use std::os::fd::AsFd;
 #[derive(Debug)]
 pub(crate) struct Peer {
     uid: u32,
+    /// As it was when it connected; 0 for a process outside this pid namespace.
     pid: i32,
     #[cfg(target_os = "linux")]
     handle: Option<std::os::fd::OwnedFd>,
@@ -21,11 +22,6 @@ impl Peer {
     /// The user.
     pub(crate) fn uid(&self) -> u32 {
         self.uid
-    }
-
-    /// The process, as it was when it connected; 0 for one outside this pid namespace.
-    pub(crate) fn pid(&self) -> i32 {
-        self.pid
     }
 
     /// Whether it runs as the user that this process runs as.
@@ -193,7 +189,7 @@ mod tests {
         let (one, _other) = UnixStream::pair().unwrap();
         let peer = Peer::of(&one).unwrap();
         assert!(peer.is_same_user());
-        assert_eq!(peer.pid(), std::process::id().cast_signed());
+        assert_eq!(peer.pid, std::process::id().cast_signed());
         assert!(peer.is_self_or_descendant());
     }
 

@@ -5,6 +5,7 @@ use std::time::{Duration, SystemTime};
 
 use agent_presence::collie::{
     AskError, AskInput, AskOption, Caller, CoreOptions, DecidedBy, Field, FieldKind, PaneState,
+    Warn,
 };
 use serde_json::{Value, json};
 
@@ -52,7 +53,7 @@ async fn an_answer_that_does_not_fit_leaves_the_ask_open() {
 }
 
 #[tokio::test]
-async fn n109_a_repeat_runs_nothing_and_gets_the_first_answer() {
+async fn n108_n109_a_repeat_runs_nothing_and_gets_the_first_answer() {
     let rig = Rig::new();
     let ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
     let first = rig.answer("q", "r", json!({"optionIds": ["allow"]})).await;
@@ -70,7 +71,7 @@ async fn n109_a_repeat_runs_nothing_and_gets_the_first_answer() {
 }
 
 #[tokio::test]
-async fn the_first_answer_wins() {
+async fn n086_n220_n222_the_first_answer_wins() {
     let rig = Rig::new();
     let ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
     let (one, two) = tokio::join!(
@@ -148,8 +149,10 @@ impl agent_presence::Clock for MovedClock {
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_the_time_of_day_of_its_expiry_is_late() {
     let clock = Arc::new(MovedClock(std::sync::Mutex::new(SystemTime::now())));
-    let mut options = CoreOptions::default();
-    options.clock = clock.clone();
+    let options = CoreOptions {
+        clock: clock.clone(),
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     let ask =
         rig.pane.ask(AskInput::approval("Q").id("q").timeout(Duration::from_secs(60))).unwrap();
@@ -178,6 +181,96 @@ async fn n090_dropping_closing_and_withdrawing_close_as_program() {
 }
 
 #[tokio::test]
+async fn n090_n091_a_signal_withdraws_an_ask() {
+    let rig = Rig::new();
+    let ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
+    assert_eq!(
+        ask.until(async {}).await.unwrap_err().decided_by,
+        DecidedBy::Program
+    );
+    let ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
+    let answering = rig.answer("q", "r", json!({"optionIds": ["allow"]}));
+    let (answer, _) = tokio::join!(ask.until(std::future::pending()), answering);
+    assert!(answer.unwrap().allowed());
+}
+
+#[tokio::test]
+async fn n113_the_default_receipts_die_with_the_process() {
+    for _ in 0..2 {
+        let rig = Rig::new();
+        let _ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
+        let reply = rig.answer("q", "r", json!({"optionIds": ["allow"]})).await;
+        assert_eq!((reply.status, reply.json.get("replayed")), (200, None));
+    }
+}
+
+#[tokio::test]
+async fn n084_an_answer_from_before_a_restart_is_delivered_to_the_same_question_only() {
+    let folder = crate::agent::folder();
+    let path = folder.path().join("receipts");
+    let start = || CoreOptions {
+        receipts: Arc::new(agent_presence::collie::FileReceipts::open(&path).unwrap()),
+        ..CoreOptions::default()
+    };
+    let refund = || AskInput::approval("refund wants to run").tool_call_id("call-1");
+    {
+        let rig = Rig::with(start());
+        let ask = rig.pane.ask(refund()).unwrap();
+        let id = ask.id().to_owned();
+        assert_eq!(
+            rig.answer(&id, "r", json!({"optionIds": ["allow"]}))
+                .await
+                .status,
+            200
+        );
+        // The process ends before the agent has looked.
+        std::mem::forget(ask);
+        rig.core.starters([]).unwrap();
+    }
+    // The core is held by what was forgotten: its file has to be let go of for the next start.
+    let copy = folder.path().join("copy");
+    std::fs::copy(&path, &copy).unwrap();
+    let start = || CoreOptions {
+        receipts: Arc::new(agent_presence::collie::FileReceipts::open(&copy).unwrap()),
+        ..CoreOptions::default()
+    };
+    let rig = Rig::with(start());
+    let answer = rig.pane.ask(refund()).unwrap().await.unwrap();
+    assert!(answer.allowed(), "delivered at once");
+    assert!(rig.pane.open_asks().is_empty());
+    // It was taken: the same call again is asked about again (N220).
+    let _again = rig.pane.ask(refund()).unwrap();
+    assert_eq!(rig.pane.open_asks().len(), 1);
+}
+
+#[tokio::test]
+async fn n076_n079_every_kind_names_its_call_its_item_and_its_tool() {
+    let rig = Rig::new();
+    let number = [Field::new("n", "N", FieldKind::Number)];
+    let kinds = [
+        AskInput::approval("T"),
+        AskInput::choice("T", yes_no()),
+        AskInput::text("T"),
+        AskInput::form("T", number),
+    ];
+    for (number, kind) in kinds.into_iter().enumerate() {
+        let call = format!("call-{number}");
+        // N251: the item is the call, and was never shown.
+        let ask = rig
+            .pane
+            .ask(kind.tool_call_id(&call).item_id(&call).tool("t()"))
+            .unwrap();
+        let view = serde_json::to_value(&rig.pane.open_asks()[0]).unwrap();
+        assert_eq!(view["toolCallId"], call.as_str());
+        assert_eq!(
+            (&view["itemId"], &view["tool"]),
+            (&json!(call), &json!("t()"))
+        );
+        drop(ask);
+    }
+}
+
+#[tokio::test]
 async fn an_ask_that_is_dropped_inside_an_edit_is_withdrawn() {
     let rig = Rig::new();
     rig.pane.edit(|edit| drop(edit.ask(AskInput::approval("Q").id("q")).unwrap()));
@@ -199,10 +292,9 @@ async fn a_callback_runs_once_before_the_phone_has_its_answer() {
         .unwrap();
     let reply = rig.answer("q", "r", json!({"optionIds": ["deny"]})).await;
     assert_eq!(reply.status, 200);
-    let verdicts = place.lock().unwrap();
+    let verdicts = std::mem::take(&mut *place.lock().unwrap());
     assert_eq!(verdicts.len(), 1);
     assert!(!verdicts[0].as_ref().unwrap().allowed());
-    drop(verdicts);
     assert_eq!(rig.get("state").await.json["panes"][0]["state"], "working");
 }
 
@@ -241,8 +333,10 @@ async fn n025_n026_n027_the_agent_reads_but_does_not_decide() {
 
 #[tokio::test]
 async fn n028_without_the_check_the_agent_may_answer() {
-    let mut options = CoreOptions::default();
-    options.caller_check = agent_presence::collie::CallerCheck::Off;
+    let options = CoreOptions {
+        caller_check: agent_presence::collie::CallerCheck::Off,
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     assert_eq!(rig.get("hello").await.json["callerCheck"], "off");
     let _ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
@@ -251,7 +345,7 @@ async fn n028_without_the_check_the_agent_may_answer() {
 }
 
 #[tokio::test]
-async fn n104_n105_always_allow_is_not_for_a_token() {
+async fn n103_n104_n105_always_allow_is_not_for_a_token() {
     let rig = Rig::new();
     let always = || AskInput::approval("Q").id("q").tool("rm()").allow_always();
     let _ask = rig.pane.ask(always()).unwrap();
@@ -260,8 +354,10 @@ async fn n104_n105_always_allow_is_not_for_a_token() {
     assert_eq!(reply.refusal(), (409, "refused"));
     assert_eq!(rig.post("panes/p/asks/q", body).await.status, 200);
 
-    let mut options = CoreOptions::default();
-    options.allow_always = false;
+    let options = CoreOptions {
+        allow_always: false,
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     assert_eq!(rig.pane.ask(always()).unwrap_err(), AskError::AllowAlways);
 }
@@ -269,9 +365,12 @@ async fn n104_n105_always_allow_is_not_for_a_token() {
 #[tokio::test]
 async fn n240_n241_versions_that_do_not_meet_are_said() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
-    let mut options = CoreOptions::default();
     let said = lines.clone();
-    options.warn = Some(Arc::new(move |line: &str| said.lock().unwrap().push(line.to_owned())));
+    let warn: Warn = Arc::new(move |line: &str| said.lock().unwrap().push(line.to_owned()));
+    let options = CoreOptions {
+        warn: Some(warn),
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     let reply = rig.post("hello", json!({"wire": {"min": 1, "max": 3}, "collie": "1.22.0"})).await;
     assert_eq!(reply.status, 200);

@@ -99,11 +99,11 @@ impl Reply {
     }
 }
 
+/// Where a callback puts its verdict.
+pub(crate) type Verdicts = Arc<std::sync::Mutex<Vec<Result<Answer, AskClosed>>>>;
+
 /// A place for a verdict, and the callback that fills it.
-pub(crate) fn verdict() -> (
-    Arc<std::sync::Mutex<Vec<Result<Answer, AskClosed>>>>,
-    impl FnOnce(Result<Answer, AskClosed>) + Send,
-) {
+pub(crate) fn verdict() -> (Verdicts, impl FnOnce(Result<Answer, AskClosed>) + Send) {
     let place = Arc::new(std::sync::Mutex::new(Vec::new()));
     let filled = place.clone();
     (place, move |verdict| filled.lock().unwrap().push(verdict))

@@ -1,16 +1,18 @@
 //! The layout, polling and events.
 
 use agent_presence::collie::{
-    AskInput, Caller, Core, CoreOptions, Item, PaneOptions, PaneState, Request,
+    ActionView, AskInput, Caller, Core, CoreOptions, Item, PaneOptions, PaneState, Request,
 };
 use serde_json::json;
 
 use crate::rig::{Rig, add_pane};
 
 #[tokio::test]
-async fn hello_says_who_is_there() {
-    let mut options = CoreOptions::default();
-    options.host_name = "desk".to_owned();
+async fn n017_n143_n144_n233_hello_says_who_is_there() {
+    let options = CoreOptions {
+        host_name: "desk".to_owned(),
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     let hello = rig.get("hello").await;
     assert_eq!(hello.status, 200);
@@ -19,14 +21,28 @@ async fn hello_says_who_is_there() {
     assert_eq!(hello.json["phase"], "ready");
     assert_eq!(hello.json["callerCheck"], "on");
     assert_eq!(hello.json["caps"]["terminal"], false, "N142");
-    assert_eq!(hello.header("content-type"), Some("application/json; charset=utf-8"));
+    let caps = [
+        "abort", "actions", "asks", "close", "history", "rename", "reopen", "send", "starters",
+        "steer", "terminal",
+    ];
+    assert!(hello.json["caps"].as_object().unwrap().keys().eq(caps));
+    assert!(
+        hello.json["runtime"]
+            .as_str()
+            .unwrap()
+            .starts_with("agent-presence/")
+    );
+    assert_eq!(
+        hello.header("content-type"),
+        Some("application/json; charset=utf-8")
+    );
     assert_eq!(hello.header("cache-control"), Some("no-store"));
     assert_eq!(hello.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(hello.header("referrer-policy"), Some("no-referrer"));
 }
 
 #[tokio::test]
-async fn n040_n045_the_layout_is_one_answer() {
+async fn n039_n040_n045_the_layout_is_one_answer() {
     let rig = Rig::new();
     let tab = rig.core.workspace("w", "Other title").unwrap().tab("t", "").unwrap();
     let same = tab.pane("p", PaneOptions { title: "Other".into(), ..Default::default() }).unwrap();
@@ -103,7 +119,7 @@ async fn the_tag_changes_exactly_when_the_body_does() {
         &|| rig.pane.title("Other"),
         &|| rig.pane.reply("r", "text").unwrap(),
         &|| rig.pane.state(PaneState::Working, Some("t1")),
-        &|| rig.pane.actions([agent_presence::collie::ActionView::new("a", "A")]).unwrap(),
+        &|| rig.pane.actions([ActionView::new("a", "A")]).unwrap(),
         &|| drop(add_pane(&rig.core, "q")),
     ];
     let mut last = first;
@@ -171,9 +187,11 @@ async fn a_later_pane_of_the_same_id_is_another_one() {
 }
 
 #[tokio::test]
-async fn n133_n134_n135_a_reader_behind_the_tail_gets_the_view() {
-    let mut options = CoreOptions::default();
-    options.tail_limit = 5;
+async fn n069_n133_n134_n135_a_reader_behind_the_tail_gets_the_view() {
+    let options = CoreOptions {
+        tail_limit: 5,
+        ..CoreOptions::default()
+    };
     let rig = Rig::with(options);
     let cursor = rig.view().await["cursor"].as_str().unwrap().to_owned();
     for number in 0..6 {

@@ -7,6 +7,7 @@ use serde_json::json;
 
 use crate::agent::{Agent, folder};
 
+/// N035, N044, N055, N247, N248, N249, N250, N252, N253, N255: the quick start, seen from outside.
 #[test]
 fn a_phone_reads_answers_and_the_agent_goes_on() {
     let folder = folder();
@@ -37,6 +38,7 @@ fn a_phone_reads_answers_and_the_agent_goes_on() {
     assert_eq!(std::fs::read_dir(socket.parent().unwrap()).unwrap().count(), 0, "no lock either");
 }
 
+/// N018, N019: the client is made of the exported types.
 #[test]
 fn the_client_speaks_the_same_wire() {
     let folder = folder();
@@ -88,6 +90,7 @@ fn n025_n031_a_tool_of_the_agent_is_refused() {
     assert_eq!(agent.phone.answer("p", "q", &json!({"optionIds": ["deny"]})).status, 200);
 }
 
+/// N052: the layout is made again at every start.
 #[test]
 fn a_killed_agent_is_replaced_and_a_stopped_one_is_not() {
     let folder = folder();

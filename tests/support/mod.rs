@@ -1,5 +1,3 @@
 //! What the whole-program tests share.
 
-pub(crate) mod fake_herdr;
 pub(crate) mod phone;
-pub(crate) mod terminal;

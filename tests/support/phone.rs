@@ -11,25 +11,25 @@ use serde_json::{Value, json};
 
 /// A phone that looks at one socket. Every request is on a connection of its own.
 #[derive(Debug)]
-pub struct Phone {
+pub(crate) struct Phone {
     socket: PathBuf,
     next_request: std::cell::Cell<u32>,
 }
 
 /// What came back.
 #[derive(Debug)]
-pub struct Reply {
-    pub status: u16,
-    pub head: String,
-    pub body: Vec<u8>,
+pub(crate) struct Reply {
+    pub(crate) status: u16,
+    pub(crate) head: String,
+    pub(crate) body: Vec<u8>,
 }
 
 impl Reply {
-    pub fn json(&self) -> Value {
+    pub(crate) fn json(&self) -> Value {
         serde_json::from_slice(&self.body).unwrap_or_else(|error| panic!("{error} in {self:?}"))
     }
 
-    pub fn header(&self, name: &str) -> Option<&str> {
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| {
             let (found, value) = line.split_once(':')?;
             found.eq_ignore_ascii_case(name).then(|| value.trim())
@@ -38,16 +38,19 @@ impl Reply {
 }
 
 impl Phone {
-    pub fn at(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into(), next_request: std::cell::Cell::new(0) }
+    pub(crate) fn at(socket: impl Into<PathBuf>) -> Self {
+        Self {
+            socket: socket.into(),
+            next_request: std::cell::Cell::new(0),
+        }
     }
 
-    pub fn socket(&self) -> &Path {
+    pub(crate) fn socket(&self) -> &Path {
         &self.socket
     }
 
     /// Waits until somebody serves the socket and has placed its layout.
-    pub fn wait_ready(&self) {
+    pub(crate) fn wait_ready(&self) {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             if UnixStream::connect(&self.socket).is_ok() && self.hello()["phase"] == "ready" {
@@ -59,7 +62,7 @@ impl Phone {
     }
 
     /// Sends bytes as they are, and reads until the other side closes.
-    pub fn raw(&self, bytes: &[u8]) -> Vec<u8> {
+    pub(crate) fn raw(&self, bytes: &[u8]) -> Vec<u8> {
         let mut stream = UnixStream::connect(&self.socket).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         // The other side may have refused and closed before it has read all.
@@ -71,12 +74,12 @@ impl Phone {
     }
 
     /// As [`raw`](Self::raw), and the status of the first answer; 0 for none.
-    pub fn raw_status(&self, bytes: &[u8]) -> u16 {
+    pub(crate) fn raw_status(&self, bytes: &[u8]) -> u16 {
         let reply = String::from_utf8_lossy(&self.raw(bytes)).into_owned();
         reply.get(9..12).and_then(|status| status.parse().ok()).unwrap_or(0)
     }
 
-    pub fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
+    pub(crate) fn request(&self, method: &str, path: &str, headers: &str, body: &str) -> Reply {
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\
@@ -92,28 +95,30 @@ impl Phone {
         Reply { status, head, body: reply[end + 4..].to_vec() }
     }
 
-    pub fn get(&self, path: &str) -> Reply {
+    pub(crate) fn get(&self, path: &str) -> Reply {
         self.request("GET", &format!("/durable/v1/{path}"), "", "")
     }
 
-    pub fn post(&self, path: &str, body: &Value) -> Reply {
+    pub(crate) fn post(&self, path: &str, body: &Value) -> Reply {
         let headers = "content-type: application/json\r\n";
         self.request("POST", &format!("/durable/v1/{path}"), headers, &body.to_string())
     }
 
     /// A request id that this phone has not used.
-    pub fn request_id(&self) -> String {
+    pub(crate) fn request_id(&self) -> String {
         self.next_request.set(self.next_request.get() + 1);
         format!("phone-{}-{}", std::process::id(), self.next_request.get())
     }
 
-    pub fn hello(&self) -> Value {
+    pub(crate) fn hello(&self) -> Value {
         self.get("hello").json()
     }
 
     /// The state's tag and body; `None` if `etag` is still its tag.
-    pub fn state_if_changed(&self, etag: Option<&str>) -> Option<(String, Value)> {
-        let header = etag.map(|etag| format!("if-none-match: {etag}\r\n")).unwrap_or_default();
+    pub(crate) fn state_if_changed(&self, etag: Option<&str>) -> Option<(String, Value)> {
+        let header = etag
+            .map(|etag| format!("if-none-match: {etag}\r\n"))
+            .unwrap_or_default();
         let reply = self.request("GET", "/durable/v1/state", &header, "");
         if reply.status == 304 {
             assert!(reply.body.is_empty());
@@ -123,19 +128,19 @@ impl Phone {
         Some((reply.header("etag").unwrap().to_owned(), reply.json()))
     }
 
-    pub fn state(&self) -> Value {
+    pub(crate) fn state(&self) -> Value {
         self.state_if_changed(None).unwrap().1
     }
 
     /// A pane in the state; null if there is none.
-    pub fn pane(&self, id: &str) -> Value {
+    pub(crate) fn pane(&self, id: &str) -> Value {
         let state = self.state();
         let panes = state["panes"].as_array().unwrap();
         panes.iter().find(|pane| pane["id"] == id).cloned().unwrap_or_default()
     }
 
     /// Polls until `holds`, as the phone polls, and gives the state.
-    pub fn wait_for(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
+    pub(crate) fn wait_for(&self, what: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let deadline = Instant::now() + Duration::from_secs(10);
         loop {
             let state = self.state();
@@ -148,7 +153,7 @@ impl Phone {
     }
 
     /// Waits for an open ask, and gives its pane's id and the ask.
-    pub fn wait_for_ask(&self) -> (String, Value) {
+    pub(crate) fn wait_for_ask(&self) -> (String, Value) {
         let asks = |state: &Value| {
             let panes = state["panes"].as_array().unwrap().clone();
             panes.into_iter().find(|pane| pane["asks"][0].is_object())
@@ -158,31 +163,36 @@ impl Phone {
         (pane["id"].as_str().unwrap().to_owned(), pane["asks"][0].clone())
     }
 
-    pub fn events(&self, pane: &str, after: Option<&str>) -> Value {
-        let after = after.map(|after| format!("?after={after}")).unwrap_or_default();
+    pub(crate) fn events(&self, pane: &str, after: Option<&str>) -> Value {
+        let after = after
+            .map(|after| format!("?after={after}"))
+            .unwrap_or_default();
         self.get(&format!("panes/{pane}/events{after}")).json()
     }
 
-    pub fn answer(&self, pane: &str, ask: &str, answer: &Value) -> Reply {
+    pub(crate) fn answer(&self, pane: &str, ask: &str, answer: &Value) -> Reply {
         let body = json!({"requestId": self.request_id(), "answer": answer});
         self.post(&format!("panes/{pane}/asks/{ask}"), &body)
     }
 
-    pub fn send(&self, pane: &str, text: &str) -> Reply {
+    pub(crate) fn send(&self, pane: &str, text: &str) -> Reply {
         let body = json!({"requestId": self.request_id(), "text": text});
         self.post(&format!("panes/{pane}/send"), &body)
     }
 
-    pub fn steer(&self, pane: &str, text: &str) -> Reply {
+    pub(crate) fn steer(&self, pane: &str, text: &str) -> Reply {
         let body = json!({"requestId": self.request_id(), "text": text, "steer": true});
         self.post(&format!("panes/{pane}/send"), &body)
     }
 
-    pub fn stop(&self, pane: &str) -> Reply {
-        self.post(&format!("panes/{pane}/stop"), &json!({"requestId": self.request_id()}))
+    pub(crate) fn stop(&self, pane: &str) -> Reply {
+        self.post(
+            &format!("panes/{pane}/stop"),
+            &json!({"requestId": self.request_id()}),
+        )
     }
 
-    pub fn tap(&self, pane: &str, action: &str) -> Reply {
+    pub(crate) fn tap(&self, pane: &str, action: &str) -> Reply {
         let body = json!({"requestId": self.request_id()});
         self.post(&format!("panes/{pane}/actions/{action}"), &body)
     }

@@ -9,7 +9,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_presence::collie::{
-    self, AskInput, AskOption, CoreOptions, Pane, PaneOptions, PaneState,
+    self, AskInput, AskOption, CallerCheck, Caps, CoreOptions, Options, Pane, PaneOptions,
+    PaneState,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -34,12 +35,28 @@ fn say(line: &str) {
 }
 
 async fn run(socket: &str, receipts: Option<&str>) -> Result<(), Box<dyn std::error::Error>> {
-    let mut options = CoreOptions::default();
-    options.host_name = "desk".to_owned();
-    if let Some(path) = receipts {
-        options.receipts = Arc::new(collie::FileReceipts::open(Path::new(path))?);
-    }
-    let collie = collie::serve_private(collie::Core::new(options)?, socket).await?;
+    let collie = if socket == "--env" {
+        let caps = Some(Caps {
+            asks: true,
+            ..Caps::NONE
+        });
+        let caller_check = CallerCheck::Off;
+        collie::open(Options {
+            caps,
+            caller_check,
+            ..Options::default()
+        })
+        .await?
+    } else {
+        let mut options = CoreOptions {
+            host_name: "desk".to_owned(),
+            ..CoreOptions::default()
+        };
+        if let Some(path) = receipts {
+            options.receipts = Arc::new(collie::FileReceipts::open(Path::new(path))?);
+        }
+        collie::serve_private(collie::Core::new(options)?, socket).await?
+    };
     let pane = collie.workspace("w", "Work")?.tab("t", "Tab")?.pane(
         "p",
         PaneOptions { title: "Pane".into(), harness: "test".into(), ..PaneOptions::default() },
