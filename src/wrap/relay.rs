@@ -60,6 +60,7 @@ pub(super) fn run(
         inward: Queue::default(),
         parser: Parser::default(),
         modes: Modes::default(),
+        events: Vec::new(),
         foreground: false,
         hung_up: false,
     };
@@ -136,6 +137,8 @@ struct Relay<'a> {
     inward: Queue,
     parser: Parser,
     modes: Modes,
+    /// What the output of now says, until the tap has it.
+    events: Vec<Event>,
     /// Whether the terminal is ours: in raw mode, and its keys go to the program.
     foreground: bool,
     /// The terminal is gone. What the program writes now goes nowhere.
@@ -335,9 +338,17 @@ impl Relay<'_> {
                 Err(Errno::EINTR) => continue,
                 _ => return (total, false),
             }
+            // Before it is written: what the terminal has is never more than what is known of it, should
+            // we be killed in between.
+            self.read_along();
             self.flush_out();
             self.tap.output(self.outward.filled());
-            self.read_along();
+            for event in self.events.drain(..) {
+                self.tap.program_status(event);
+            }
+            if !self.inward.is_empty() {
+                self.flush_in();
+            }
         }
         (total, true)
     }
@@ -356,9 +367,9 @@ impl Relay<'_> {
         }
     }
 
-    /// Reads what has just gone to the terminal.
+    /// Reads what is about to go to the terminal.
     fn read_along(&mut self) {
-        let (modes, tap, extra) = (&mut self.modes, &mut self.tap, &mut self.inward.extra);
+        let (modes, events, extra) = (&mut self.modes, &mut self.events, &mut self.inward.extra);
         let answers = self.answers;
         self.parser.feed(self.outward.filled(), |sequence| {
             modes.apply(sequence);
@@ -367,14 +378,11 @@ impl Relay<'_> {
                 if event == Event::Query && answers && extra.len() < CHUNK {
                     extra.extend_from_slice(PROGRAM_STATUS_ANSWER);
                 }
-                tap.program_status(event);
+                events.push(event);
             }
         });
         self.modes.set_inside(self.parser.is_inside());
         terminal::keep_agent_modes(self.modes.bits());
-        if !self.inward.is_empty() {
-            self.flush_in();
-        }
     }
 
     /// The terminal is gone: as its own kernel would, with a SIGHUP.

@@ -145,10 +145,11 @@ fn the_foreground_job_of_a_shell_inside_gets_the_interrupt() {
     // The prompt says how the command before it ended.
     let mut terminal = Terminal::start(command.env("PS1", "inside $?> "));
     terminal.wait_for("inside 0>");
-    terminal.type_bytes("echo be''gun; cat\r");
+    let job = "trap 'exit 77' INT; echo be\"\"gun; while :; do sleep 0.02; done";
+    terminal.type_bytes(format!("sh -c {job:?}\r"));
     terminal.wait_for("begun");
     terminal.signal(Signal::SIGINT);
-    terminal.wait_for("inside 130>");
+    terminal.wait_for("inside 77>");
     terminal.type_bytes("exit 4\r");
     assert_eq!(terminal.wait().code(), Some(4));
 }
