@@ -38,6 +38,16 @@ fn shell(script: &str) -> Command {
     command
 }
 
+/// `cat`, up and running: it does nothing about any signal. (A shell's handlers come and go: a SIGINT
+/// between two of its commands can pass unseen.)
+fn start_cat(mut command: Command) -> terminal::Terminal {
+    let terminal = terminal::Terminal::start(command.arg("cat"));
+    terminal.wait_for_modes("raw", terminal::Modes::is_raw);
+    terminal.type_bytes("ready\r");
+    terminal.wait_for("ready\nready");
+    terminal
+}
+
 /// How often to repeat what has to hold every time: `WRAP_RUNS`, or a few times.
 fn runs() -> usize {
     std::env::var("WRAP_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(50)

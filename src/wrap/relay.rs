@@ -57,6 +57,7 @@ pub(super) fn run(
         inward: Queue::default(),
         parser: Parser::default(),
         modes: Modes::default(),
+        events: Vec::new(),
         foreground: false,
         hung_up: false,
     };
@@ -128,6 +129,8 @@ struct Relay<'a> {
     inward: Queue,
     parser: Parser,
     modes: Modes,
+    /// What the output of now says, until the tap has it.
+    events: Vec<Event>,
     /// Whether the terminal is ours: in raw mode, and its keys go to the program.
     foreground: bool,
     /// The terminal is gone. What the program writes now goes nowhere.
@@ -311,10 +314,17 @@ impl Relay<'_> {
                 Err(Errno::EINTR) => continue,
                 _ => return (total, false),
             }
-            // First what is armed is noted, then it is armed: killed in between, we leave nothing armed.
+            // Before it is written: what the terminal has is never more than what is known of it, should
+            // we be killed in between.
             self.read_along();
             self.flush_out();
             self.tap.output(self.outward.filled());
+            for event in self.events.drain(..) {
+                self.tap.program_status(event);
+            }
+            if !self.inward.is_empty() {
+                self.flush_in();
+            }
         }
         (total, true)
     }
@@ -332,7 +342,7 @@ impl Relay<'_> {
 
     /// Reads what is about to go to the terminal.
     fn read_along(&mut self) {
-        let (modes, tap, extra) = (&mut self.modes, &mut self.tap, &mut self.inward.extra);
+        let (modes, events, extra) = (&mut self.modes, &mut self.events, &mut self.inward.extra);
         let answers = self.answers;
         self.parser.feed(self.outward.filled(), |sequence| {
             modes.apply(sequence);
@@ -341,14 +351,11 @@ impl Relay<'_> {
                 if event == Event::Query && answers && extra.len() < CHUNK {
                     extra.extend_from_slice(PROGRAM_STATUS_ANSWER);
                 }
-                tap.program_status(event);
+                events.push(event);
             }
         });
         self.modes.set_inside(self.parser.is_inside());
         terminal::keep_agent_modes(self.modes.bits());
-        if !self.inward.is_empty() {
-            self.flush_in();
-        }
     }
 
     /// The terminal is gone: as its own kernel would, with a SIGHUP.

@@ -73,6 +73,8 @@ pub(crate) struct Terminal {
     stop: Option<OwnedFd>,
     reader: Option<JoinHandle<()>>,
     status: Option<ExitStatus>,
+    /// The modes before the command started.
+    pub(crate) before: Modes,
 }
 
 impl Terminal {
@@ -104,12 +106,17 @@ impl Terminal {
             fcntl(fd, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC)).expect("a flag");
         }
         connect(command, &pty.slave);
+        let before = modes(&pty.master);
         let terminal = pty.slave.as_raw_fd();
         #[expect(unsafe_code, reason = "std starts no sessions")]
-        // SAFETY: both are async-signal-safe.
+        // SAFETY: all are async-signal-safe.
         unsafe {
             command.pre_exec(move || {
                 nix::unistd::setsid()?;
+                // A shell has its background jobs ignore some, and such a job may be running the tests.
+                for signal in Signal::iterator() {
+                    libc::signal(signal as i32, libc::SIG_DFL);
+                }
                 if libc::ioctl(terminal, libc::TIOCSCTTY as _, 0) == -1 {
                     return Err(io::Error::last_os_error());
                 }
@@ -136,6 +143,7 @@ impl Terminal {
             stop: Some(stop),
             reader: Some(reader),
             status: None,
+            before,
         }
     }
 
@@ -229,14 +237,7 @@ impl Terminal {
 
     /// The modes of now.
     pub(crate) fn modes(&self) -> Modes {
-        let modes = tcgetattr(&self.master).expect("a terminal has modes");
-        Modes {
-            input: modes.input_flags,
-            output: modes.output_flags,
-            control: modes.control_flags,
-            local: modes.local_flags,
-            characters: modes.control_chars.to_vec(),
-        }
+        modes(&self.master)
     }
 
     /// Waits until the modes are as asked for.
@@ -320,6 +321,17 @@ impl Drop for Terminal {
             let _ = self.child.wait();
         }
         self.stop_reading();
+    }
+}
+
+fn modes(terminal: &OwnedFd) -> Modes {
+    let modes = tcgetattr(terminal).expect("a terminal has modes");
+    Modes {
+        input: modes.input_flags,
+        output: modes.output_flags,
+        control: modes.control_flags,
+        local: modes.local_flags,
+        characters: modes.control_chars.to_vec(),
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use nix::sys::signal::Signal;
 
-use crate::terminal::{Modes, Terminal, children, eventually, memory_peak};
+use crate::terminal::{Modes, Terminal, children, eventually, is_alive, memory_peak};
 use crate::{probe, shell};
 
 /// Bytes of every kind, the same in every run.
@@ -41,7 +41,7 @@ fn random_input_goes_in_as_it_was_typed() {
     let noise = noise(100_000);
     let script = format!("stty raw -echo; printf ready; head -c 100000 >{}", path.display());
     let mut terminal = Terminal::start(&mut shell(&script));
-    terminal.wait_for("ready");
+    terminal.wait_for_bytes("ready");
     terminal.type_bytes(&noise);
     terminal.wait();
     assert!(fs::read(&path).expect("what was typed") == noise);
@@ -61,7 +61,7 @@ fn a_big_paste_meets_big_output_without_a_standstill() {
     let script = "stty raw -echo; printf ready; head -c 1000000 /dev/zero | tr '\\0' o; \
         head -c 1000000 | wc -c";
     let mut terminal = Terminal::start(&mut shell(script));
-    terminal.wait_for("ready");
+    terminal.wait_for_bytes("ready");
     terminal.type_bytes(vec![b'i'; 1_000_000]);
     terminal.wait();
     assert!(terminal.bytes().ends_with(b"o1000000\n"));
@@ -70,15 +70,14 @@ fn a_big_paste_meets_big_output_without_a_standstill() {
 #[test]
 fn a_terminal_that_takes_no_more_stops_the_program_and_nothing_else() {
     let mut terminal = Terminal::start(&mut shell("trap 'exit 9' USR1; printf ready; yes & wait"));
-    terminal.wait_for("ready");
+    terminal.wait_for_bytes("ready");
     terminal.pause(true);
     let relay = children(terminal.pid())[0];
+    let program = children(children(relay)[0])[0];
     let before = memory_peak(relay);
     // It answers signals all the while.
     terminal.signal(Signal::SIGUSR1);
-    eventually("the program's end", || {
-        children(children(relay).first().copied().unwrap_or(0)).len() < 2
-    });
+    eventually("the program's end", || !is_alive(program));
     assert!(memory_peak(relay) < before + (1 << 20), "nothing piles up");
     terminal.pause(false);
     assert_eq!(terminal.wait().code(), Some(9));
@@ -133,7 +132,7 @@ fn a_sequence_without_an_end_takes_no_memory() {
     let script = "stty raw -echo; printf ready; head -c 1 >/dev/null; printf '\\033]52;c;'; \
         head -c 8000000 /dev/zero | tr '\\0' A; printf '\\007done'; head -c 1";
     let mut terminal = Terminal::start(&mut shell(script));
-    terminal.wait_for("ready");
+    terminal.wait_for_bytes("ready");
     let relay = children(terminal.pid())[0];
     let before = memory_peak(relay);
     terminal.type_bytes("x");

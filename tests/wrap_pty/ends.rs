@@ -6,7 +6,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
 
 use crate::terminal::{Modes, Terminal};
-use crate::{probe, runs, shell, unguarded};
+use crate::{probe, runs, shell, start_cat, unguarded};
 
 #[test]
 fn output_and_exit_code_pass() {
@@ -38,24 +38,22 @@ fn death_by_signal_passes_as_that_signal() {
         [("TERM", 15), ("HUP", 1), ("INT", 2), ("QUIT", 3), ("SEGV", 11), ("ABRT", 6), ("PIPE", 13)]
     {
         let mut terminal = Terminal::start(&mut shell(&format!("kill -{name} $$")));
-        let before = terminal.modes();
         let status = terminal.wait();
         assert_eq!(status.signal(), Some(number), "{name}");
         assert!(!status.core_dumped(), "{name}: the core is the program's");
-        assert_eq!(terminal.modes(), before, "{name}");
+        assert_eq!(terminal.modes(), terminal.before, "{name}");
     }
 }
 
 #[test]
 fn the_terminal_is_raw_meanwhile_and_as_before_after() {
     let mut terminal = Terminal::start(&mut shell("printf ready; read line"));
-    let before = terminal.modes();
-    assert!(before.is_cooked());
+    assert!(terminal.before.is_cooked());
     terminal.wait_for("ready");
     assert!(terminal.modes().is_raw());
     terminal.type_bytes("\r");
     terminal.wait();
-    assert_eq!(terminal.modes(), before);
+    assert_eq!(terminal.modes(), terminal.before);
 }
 
 #[test]
@@ -79,10 +77,13 @@ fn a_program_that_is_not_there_changes_nothing() {
         ("/", 126, "cannot be executed"),
     ] {
         let mut terminal = Terminal::start_sized(probe().arg(program), 24, 200);
-        let before = terminal.modes();
         assert_eq!(terminal.wait().code(), Some(code), "{program}");
-        assert!(terminal.screen().contains(text), "{program}: {}", terminal.screen());
-        assert_eq!(terminal.modes(), before, "{program}");
+        assert!(
+            terminal.screen().contains(text),
+            "{program}: {}",
+            terminal.screen()
+        );
+        assert_eq!(terminal.modes(), terminal.before, "{program}");
     }
 }
 
@@ -111,9 +112,8 @@ fn a_panic_of_ours_gives_the_terminal_back() {
     for mut command in [probe(), unguarded()] {
         command.args(["sh", "-c", "printf boom; read line"]).env("WRAP_PROBE_PANIC", "boom");
         let mut terminal = Terminal::start(&mut command);
-        let before = terminal.modes();
         assert_eq!(terminal.wait().code(), Some(101));
-        assert_eq!(terminal.modes(), before);
+        assert_eq!(terminal.modes(), terminal.before);
         let bytes = String::from_utf8_lossy(&terminal.bytes()).into_owned();
         assert!(bytes.contains("asked to panic\r\n"), "printed too early: {bytes:?}");
     }
@@ -159,8 +159,7 @@ fn keys_reach_the_program_and_its_own_terminal_edits_them() {
 #[test]
 fn ctrl_c_and_ctrl_backslash_are_the_programs_own() {
     for (key, number) in [("\x03", 2), ("\x1c", 3)] {
-        let mut terminal = Terminal::start(&mut shell("printf ready; sleep 60; echo never"));
-        terminal.wait_for("ready");
+        let mut terminal = start_cat(probe());
         terminal.type_bytes(key);
         assert_eq!(terminal.wait().signal(), Some(number));
         assert!(terminal.modes().is_cooked());

@@ -35,12 +35,11 @@ fn the_relay_killed_gives_the_terminal_back_and_ends_the_program() {
     let sockets = std::env::join_paths([&dead, &live, &plain, &missing]).expect("paths");
 
     let mut terminal = Terminal::start(shell(ARMED).env("WRAP_PROBE_GUARD", sockets));
-    let before = terminal.modes();
     terminal.wait_for_bytes("\n");
     let program: u32 = terminal.screen().trim().parse().expect("a process id");
     kill_hard(children(terminal.pid())[0]);
     assert_eq!(terminal.wait().signal(), Some(9));
-    assert_eq!(terminal.modes(), before);
+    assert_eq!(terminal.modes(), terminal.before);
     assert!(terminal.bytes().ends_with(b"\x1b[?1003l\x1b[?2004l"));
     eventually("the program's end", || !is_alive(program));
     assert!(!dead.exists(), "nobody answers on it");
@@ -75,11 +74,10 @@ fn without_a_guardian_what_can_be_caught_gives_the_terminal_back() {
     {
         let mut command = unguarded();
         let mut terminal = Terminal::start(command.args(["sh", "-c", "printf ready; read line"]));
-        let before = terminal.modes();
         terminal.wait_for("ready");
         terminal.signal(signal);
         assert_eq!(terminal.wait().signal(), Some(signal as i32));
-        assert_eq!(terminal.modes(), before, "{signal}");
+        assert_eq!(terminal.modes(), terminal.before, "{signal}");
     }
 }
 

@@ -1,14 +1,15 @@
 //! Signals that come to the command.
 
 use std::fs;
+use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
 
 use crate::terminal::{Terminal, eventually, is_alive};
-use crate::{probe, shell, unguarded};
+use crate::{probe, shell, start_cat, unguarded};
 
 /// Counts each signal, and ends by itself on SIGTERM with the count as its exit code.
 const COUNTS: &str = "count=0; trap 'count=$((count+1)); echo \"signal $count\"' INT USR1 USR2 HUP QUIT; \
@@ -42,15 +43,17 @@ fn a_signal_to_the_whole_process_group_is_one_signal() {
 
 #[test]
 fn a_program_that_dies_of_a_signal_is_seen_to() {
-    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
-        for mut command in [probe(), unguarded()] {
-            let mut terminal =
-                Terminal::start(command.args(["sh", "-c", "printf ready; exec sleep 60"]));
-            let before = terminal.modes();
-            terminal.wait_for("ready");
+    for signal in [
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGINT,
+        Signal::SIGQUIT,
+    ] {
+        for command in [probe(), unguarded()] {
+            let mut terminal = start_cat(command);
             terminal.signal(signal);
             assert_eq!(terminal.wait().signal(), Some(signal as i32));
-            assert_eq!(terminal.modes(), before, "{signal}");
+            assert_eq!(terminal.modes(), terminal.before, "{signal}");
         }
     }
 }
@@ -60,9 +63,9 @@ fn who_asked_for_the_end_is_told() {
     for (signal, name) in [(Signal::SIGTERM, "Terminate"), (Signal::SIGHUP, "HangUp")] {
         let folder = tempfile::tempdir().expect("a folder");
         let log = folder.path().join("log");
-        let mut command = shell("printf ready; exec sleep 60");
-        let mut terminal = Terminal::start(command.env("WRAP_PROBE_LOG", &log));
-        terminal.wait_for("ready");
+        let mut command = probe();
+        command.env("WRAP_PROBE_LOG", &log);
+        let mut terminal = start_cat(command);
         terminal.signal(signal);
         terminal.wait();
         let log = fs::read_to_string(log).expect("a log");
@@ -86,12 +89,19 @@ fn a_signal_that_was_ignored_stays_ignored() {
 #[test]
 fn without_a_pty_signals_pass_too() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1] {
-        let mut child = probe();
-        child.args(["sh", "-c", "echo ready; exec sleep 60"]).stdout(std::process::Stdio::piped());
-        let mut child = child.spawn().expect("it runs");
-        let mut ready = [0; 6];
-        let mut stdout = child.stdout.take().expect("a pipe");
-        std::io::Read::read_exact(&mut stdout, &mut ready).expect("it is ready");
+        let mut command = probe();
+        command
+            .arg("cat")
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped());
+        let mut child = command.spawn().expect("it runs");
+        let (mut stdin, mut stdout) = (
+            child.stdin.take().expect("a pipe"),
+            child.stdout.take().expect("a pipe"),
+        );
+        let mut byte = [0];
+        stdin.write_all(b"x").expect("it reads");
+        stdout.read_exact(&mut byte).expect("it writes");
         let pid = Pid::from_raw(child.id().cast_signed());
         nix::sys::signal::kill(pid, signal).expect("it is there");
         assert_eq!(child.wait().expect("it ends").signal(), Some(signal as i32));
@@ -121,15 +131,15 @@ fn the_foreground_job_of_a_shell_inside_gets_the_interrupt() {
     let mut command = probe();
     command
         .args(["bash", "--norc", "--noprofile", "-i"])
-        .env("PS1", "inside> ")
         .env("HISTFILE", "");
-    let mut terminal = Terminal::start(&mut command);
-    terminal.wait_for("inside>");
-    terminal.type_bytes("sh -c 'echo be''gun; exec sleep 60'\r");
+    // The prompt says how the command before it ended.
+    let mut terminal = Terminal::start(command.env("PS1", "inside $?> "));
+    terminal.wait_for("inside 0>");
+    let job = "trap 'exit 77' INT; echo be\"\"gun; while :; do sleep 0.02; done";
+    terminal.type_bytes(format!("sh -c {job:?}\r"));
     terminal.wait_for("begun");
     terminal.signal(Signal::SIGINT);
-    terminal.type_bytes("echo code $?\r");
-    terminal.wait_for("code 130");
+    terminal.wait_for("inside 77>");
     terminal.type_bytes("exit 4\r");
     assert_eq!(terminal.wait().code(), Some(4));
 }

@@ -54,19 +54,21 @@ fn its_standard_error_stays_where_the_user_put_it() {
 
 #[test]
 fn no_signal_is_blocked_and_only_those_are_ignored_that_were() {
-    let probe = env!("CARGO_BIN_EXE_wrap-probe");
-    let show = "grep -E 'SigBlk|SigIgn' /proc/self/status";
-    let run = |script: String| screen(Command::new("sh").args(["-c", &script]));
-    // Not a constant: what started the tests may ignore signals too, as glibc's posix_spawn does with
-    // those that it uses itself.
-    let ignored = "trap '' HUP USR1;";
-    let direct = run(format!("{ignored} {show}"));
-    assert!(direct.starts_with("SigBlk: 0000000000000000\nSigIgn: "), "{direct}");
-    assert_eq!(run(format!("{ignored} WRAP_PROBE_GUARD= {probe} {show}")), direct);
-    // A shell starts everything with no signal blocked, so it takes another program to block some.
-    let block = "exec env --block-signal=USR1,WINCH";
-    let not_blocked = run(format!("exec {show}"));
-    assert_eq!(run(format!("WRAP_PROBE_GUARD= {block} {probe} {show}")), not_blocked);
+    let show = |of: &str, script: &str| {
+        let show = format!("grep -E '{of}' /proc/self/status");
+        let probe = env!("CARGO_BIN_EXE_wrap-probe");
+        let direct = screen(Command::new("sh").args(["-c", &script.replace("SHOW", &show)]));
+        let show = format!("env WRAP_PROBE_GUARD= {probe} {show}");
+        (
+            direct,
+            screen(Command::new("sh").args(["-c", &script.replace("SHOW", &show)])),
+        )
+    };
+    let (direct, wrapped) = show("SigIgn", "trap '' HUP USR1 INT; SHOW");
+    assert_eq!(wrapped, direct);
+    let (direct, wrapped) = show("SigBlk", "exec env --block-signal=USR1,WINCH SHOW");
+    assert_ne!(wrapped, direct);
+    assert!(wrapped.contains("0000000000000000"), "{wrapped}");
 }
 
 #[test]
