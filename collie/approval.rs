@@ -54,21 +54,11 @@ impl Approval {
         match verdict {
             Ok(answer) => {
                 let (approved, decided_at) = (answer.allowed(), answer.decided_at);
-                Self {
-                    approved,
-                    decided_by: DecidedBy::Phone,
-                    decided_at,
-                    ask_id,
-                }
+                Self { approved, decided_by: DecidedBy::Phone, decided_at, ask_id }
             }
             Err(closed) => {
                 let (decided_by, decided_at) = (closed.decided_by, closed.decided_at);
-                Self {
-                    approved: false,
-                    decided_by,
-                    decided_at,
-                    ask_id,
-                }
+                Self { approved: false, decided_by, decided_at, ask_id }
             }
         }
     }
@@ -115,9 +105,7 @@ pub fn arguments_view<A: Serialize + ?Sized>(arguments: &A) -> String {
     };
     match serde_json::from_str::<Pairs>(&text) {
         Ok(Pairs(pairs)) => {
-            let pairs = pairs
-                .iter()
-                .map(|(name, value)| format!("{name}: {}", compact(value)));
+            let pairs = pairs.iter().map(|(name, value)| format!("{name}: {}", compact(value)));
             pairs.collect::<Vec<_>>().join(", ")
         }
         Err(_) if text == "null" => String::new(),
@@ -178,10 +166,7 @@ mod tests {
     #[test]
     fn n095_n101_n102_a_call_is_one_line_in_its_own_order() {
         let arguments = raw(r#"{"order": "5521", "amount": 40}"#);
-        assert_eq!(
-            call_summary("refund", &arguments),
-            r#"refund(order: "5521", amount: 40)"#
-        );
+        assert_eq!(call_summary("refund", &arguments), r#"refund(order: "5521", amount: 40)"#);
         let nested = raw("{\"a\": {\n \"b c\": [1, 2]}, \"d\": \"e \\\" f\"}");
         assert_eq!(arguments_view(&nested), r#"a: {"b c":[1,2]}, d: "e \" f""#);
         assert_eq!(call_summary("now", &json!({})), "now()");

@@ -166,9 +166,7 @@ impl Item {
                 for text in input.iter_mut().chain(output) {
                     cut.text(text, TOOL_LIMIT);
                 }
-                tool_call_id
-                    .as_deref()
-                    .map_or(Ok(()), |id| check_id("item toolCallId", id))?;
+                tool_call_id.as_deref().map_or(Ok(()), |id| check_id("item toolCallId", id))?;
             }
             ItemBody::Code { text, lang } => {
                 lang.as_deref().map_or(Ok(()), check_lang)?;

@@ -363,10 +363,7 @@ pub struct PaneEdit<'a, 'b> {
 
 impl fmt::Debug for PaneEdit<'_, '_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("PaneEdit")
-            .field("id", &self.id)
-            .finish_non_exhaustive()
+        formatter.debug_struct("PaneEdit").field("id", &self.id).finish_non_exhaustive()
     }
 }
 

@@ -43,9 +43,7 @@ impl Inspection {
         agent: &AgentName,
         state_folder: Option<&Path>,
     ) -> io::Result<Self> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let claimant = Claimant {
             pane_id: environment.pane_id().to_owned(),
             source: source.clone(),
@@ -76,9 +74,7 @@ impl Inspection {
     }
 
     fn take_process(&mut self, outcome: Result<Reply, TransportError>) {
-        let shell_pid = outcome
-            .ok()
-            .and_then(|reply| reply.answer.process?.shell_pid);
+        let shell_pid = outcome.ok().and_then(|reply| reply.answer.process?.shell_pid);
         self.ownership = Ownership::of(shell_pid, session_of);
     }
 

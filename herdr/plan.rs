@@ -137,10 +137,7 @@ impl Plan {
         if self.read_back.is_due(now) {
             return Step::Send(Request::ReadPane);
         }
-        let next_try = wanted
-            .session
-            .as_ref()
-            .and_then(|session| self.command.next_try(session));
+        let next_try = wanted.session.as_ref().and_then(|session| self.command.next_try(session));
         let wakes = [self.read_back.due(), next_try];
         Step::Wait(wakes.into_iter().flatten().min())
     }
@@ -157,9 +154,7 @@ impl Plan {
         }
         let stage = match wanted {
             Wanted { released: true, .. } => Stage::Releasing,
-            Wanted {
-                finish_by: Some(_), ..
-            } => Stage::Ending,
+            Wanted { finish_by: Some(_), .. } => Stage::Ending,
             _ => Stage::Reporting,
         };
         if stage > self.stage {
@@ -184,23 +179,13 @@ impl Plan {
             return Request::ReadPane;
         }
         if !self.in_force.metadata.is_empty() || self.in_force.metadata_unknown {
-            return Request::Metadata {
-                metadata: Metadata::default(),
-                seq: self.sequence.next(),
-            };
+            return Request::Metadata { metadata: Metadata::default(), seq: self.sequence.next() };
         }
-        Request::Release {
-            seq: self.next_seq(),
-        }
+        Request::Release { seq: self.next_seq() }
     }
 
     fn next_seq(&mut self) -> Seq {
-        if std::mem::take(&mut self.jump) {
-            self.sequence.jump()
-        } else {
-            self.sequence.next()
-        }
-        Request::Release { seq: self.sequence.next() }
+        if std::mem::take(&mut self.jump) { self.sequence.jump() } else { self.sequence.next() }
     }
 
     /// The next request that brings Herdr nearer to `wanted`. The state goes first: before it, Herdr
@@ -244,20 +229,14 @@ impl Plan {
         }
         let metadata = self.metadata(wanted);
         let stands = self.in_force.shows(&metadata);
-        (!stands).then(|| Request::Metadata {
-            metadata,
-            seq: self.sequence.next(),
-        })
+        (!stands).then(|| Request::Metadata { metadata, seq: self.sequence.next() })
     }
 
     /// The metadata that is wanted, with the label for blocked. The label is of use while the state is
     /// blocked, and harmless afterwards: it stays until the next one, which saves a call.
     fn metadata(&self, wanted: &Wanted) -> Metadata {
         let label = match &wanted.claim {
-            Some(Claim {
-                state: State::Blocked,
-                message,
-            }) => message.as_deref(),
+            Some(Claim { state: State::Blocked, message }) => message.as_deref(),
             _ => self.blocked_label.as_deref(),
         };
         let metadata = Metadata::clone(&wanted.metadata);
@@ -270,10 +249,7 @@ impl Plan {
     fn is_settled(&self, wanted: &Wanted) -> bool {
         wanted.claim == self.in_force.claim
             && !self.retry.is_pending()
-            && wanted
-                .session
-                .as_ref()
-                .is_none_or(|session| self.command.is_settled(session))
+            && wanted.session.as_ref().is_none_or(|session| self.command.is_settled(session))
             && (wanted.claim.is_none() || self.in_force.shows(&self.metadata(wanted)))
     }
 
@@ -346,11 +322,7 @@ impl Plan {
     fn release_looked_at(&mut self, view: Option<&PaneView>) {
         let still_there = view.is_some_and(|view| view.agent.as_deref() == Some(&self.agent));
         self.jump = still_there;
-        self.stage = if still_there {
-            Stage::ReleasingAgain
-        } else {
-            Stage::Released
-        };
+        self.stage = if still_there { Stage::ReleasingAgain } else { Stage::Released };
     }
 
     fn failed(&mut self, request: &Request, error: &TransportError, generation: u64, now: Instant) {
@@ -399,15 +371,10 @@ impl Plan {
         let Some(session_of) = self.session_of else {
             return;
         };
-        let shell_pid = outcome
-            .ok()
-            .and_then(|reply| reply.answer.process?.shell_pid);
+        let shell_pid = outcome.ok().and_then(|reply| reply.answer.process?.shell_pid);
         self.ownership = Ownership::of(shell_pid, session_of);
         if let Ownership::Foreign { shell_pid } = self.ownership {
-            tracing::info!(
-                shell_pid,
-                "not in the pane that Herdr's variables name: silent"
-            );
+            tracing::info!(shell_pid, "not in the pane that Herdr's variables name: silent");
         }
     }
 

@@ -154,21 +154,9 @@ impl Reporter {
         plan: Plan,
         transport: impl Transport + 'static,
     ) -> (Self, impl Future<Output = ()> + Send + 'static) {
-        let shared = Arc::new(Shared {
-            slots: Slots::default(),
-            told: Mutex::default(),
-        });
-        let driver = Driver {
-            shared: shared.clone(),
-            plan,
-            transport,
-        };
-        (
-            Self {
-                handle: Arc::new(Handle(shared)),
-            },
-            driver.run(),
-        )
+        let shared = Arc::new(Shared { slots: Slots::default(), told: Mutex::default() });
+        let driver = Driver { shared: shared.clone(), plan, transport };
+        (Self { handle: Arc::new(Handle(shared)) }, driver.run())
     }
 
     /// What the agent is doing now. `message` says what a blocked state is about: Herdr shows it in the

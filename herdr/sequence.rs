@@ -51,35 +51,23 @@ pub fn default_state_folder() -> Option<PathBuf> {
 
 /// The last number that `source` used in the pane of `environment`, where it is kept in `folder`.
 pub(super) fn kept(folder: &Path, environment: &Environment, source: &Source) -> Option<Seq> {
-    let path = mark_path(
-        folder,
-        environment.socket_path(),
-        environment.pane_id(),
-        source.as_str(),
-    );
+    let path = mark_path(folder, environment.socket_path(), environment.pane_id(), source.as_str());
     std::fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// The file of the last number of a source in a pane of a server.
 fn mark_path(folder: &Path, socket_path: &Path, pane_id: &str, source: &str) -> PathBuf {
     let mut hash = Sha256::new();
-    for part in [
-        socket_path.as_os_str().as_encoded_bytes(),
-        pane_id.as_bytes(),
-        source.as_bytes(),
-    ] {
+    for part in [socket_path.as_os_str().as_encoded_bytes(), pane_id.as_bytes(), source.as_bytes()]
+    {
         hash.update(part);
         hash.update([0]);
     }
-    let name = hash
-        .finalize()
-        .iter()
-        .take(16)
-        .fold(String::new(), |mut name, byte| {
-            // Writing to a string cannot fail.
-            let _ = write!(name, "{byte:02x}");
-            name
-        });
+    let name = hash.finalize().iter().take(16).fold(String::new(), |mut name, byte| {
+        // Writing to a string cannot fail.
+        let _ = write!(name, "{byte:02x}");
+        name
+    });
     folder.join("seq").join(name)
 }
 
@@ -170,10 +158,7 @@ impl Mark {
         kept_file::private_folder(folder)?;
         kept_file::private_folder(&folder.join("seq"))?;
         let path = mark_path(folder, socket_path, pane_id, source);
-        Ok(Self {
-            file: kept_file::open_private(&path)?,
-            path,
-        })
+        Ok(Self { file: kept_file::open_private(&path)?, path })
     }
 
     /// Replaces the last number by what `choose` makes of it.

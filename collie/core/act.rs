@@ -69,11 +69,7 @@ impl Action {
             Self::Reopen { .. } => (caps.reopen, "reopens"),
             Self::Start { .. } => (caps.starters, "starts"),
         };
-        if is_on {
-            Ok(())
-        } else {
-            Err(Refusal::not_supported(what))
-        }
+        if is_on { Ok(()) } else { Err(Refusal::not_supported(what)) }
     }
 }
 
@@ -83,18 +79,9 @@ impl RunningWrite {
         action.check_cap(&self.core)?;
         let _turn = self.lock_pane(&action).await;
         let group = action.group();
-        let mut written = Written {
-            ok: true,
-            request_id: self.request_id.clone(),
-            ..Written::default()
-        };
-        if let Action::Answer {
-            pane,
-            ask,
-            answer,
-            hash,
-        } = action
-        {
+        let mut written =
+            Written { ok: true, request_id: self.request_id.clone(), ..Written::default() };
+        if let Action::Answer { pane, ask, answer, hash } = action {
             let (answer, stored) = self.claim(&pane, &ask, &answer, hash.as_deref())?;
             written.decided_by = Some(DecidedBy::Phone);
             written.decided_at = Some(stored.decided_at.clone());
@@ -109,16 +96,11 @@ impl RunningWrite {
         let call = self.core.call_for(action, &self.request_id, &mut written)?;
         // If the process ends while the action runs, it must not run again.
         let id = self.request_id.clone();
-        self.core
-            .receipts(move |receipts| receipts.begin(&id))
-            .await?;
+        self.core.receipts(move |receipts| receipts.begin(&id)).await?;
         if let Err(refusal) = call.run(&self.core, &mut written).await {
             // A refusal keeps nothing (N116); if that cannot be written, the id is merely lost.
             let id = self.request_id.clone();
-            let _ = self
-                .core
-                .receipts(move |receipts| receipts.abandon(&id))
-                .await;
+            let _ = self.core.receipts(move |receipts| receipts.abandon(&id)).await;
             return Err(refusal);
         }
         self.keep(group, &written, None).await.map(|()| written)
@@ -137,16 +119,12 @@ impl RunningWrite {
             body: to_json(written),
             answer,
         };
-        self.core
-            .receipts(move |receipts| receipts.put(receipt))
-            .await
+        self.core.receipts(move |receipts| receipts.put(receipt)).await
     }
 
     async fn lock_pane(&self, action: &Action) -> Option<OwnedMutexGuard<()>> {
         let pane = action.pane()?;
-        let lock = self
-            .core
-            .edit(|edit| edit.pane(pane).map(|pane| pane.lock.clone()))?;
+        let lock = self.core.edit(|edit| edit.pane(pane).map(|pane| pane.lock.clone()))?;
         if matches!(action, Action::Stop { .. }) {
             return tokio::time::timeout(STOP_PATIENCE, lock.lock_owned()).await.ok();
         }

@@ -50,42 +50,21 @@ impl Core {
                 if title.trim().is_empty() {
                     return Err(Refusal::bad_request("title is empty."));
                 }
-                Ok(Call::Rename(RenameRequest {
-                    core,
-                    request_id,
-                    target,
-                    title,
-                }))
+                Ok(Call::Rename(RenameRequest { core, request_id, target, title }))
             }
             Action::Close { target } => {
                 self.check_target(&target)?;
-                Ok(Call::Close(CloseRequest {
-                    core,
-                    request_id,
-                    target,
-                }))
+                Ok(Call::Close(CloseRequest { core, request_id, target }))
             }
-            Action::Reopen { session_id } => Ok(Call::Reopen(ReopenRequest {
-                core,
-                request_id,
-                session_id,
-            })),
-            Action::Start {
-                starter,
-                workspace,
-                text,
-            } => {
+            Action::Reopen { session_id } => {
+                Ok(Call::Reopen(ReopenRequest { core, request_id, session_id }))
+            }
+            Action::Start { starter, workspace, text } => {
                 self.check_starter(&starter)?;
                 if let Some(id) = &workspace {
                     self.check_target(&Target::Workspace(id.clone()))?;
                 }
-                Ok(Call::Start(StartRequest {
-                    core,
-                    request_id,
-                    starter,
-                    workspace,
-                    text,
-                }))
+                Ok(Call::Start(StartRequest { core, request_id, starter, workspace, text }))
             }
             // An answer has no handler: its receipt is its effect.
             Action::Answer { .. } => Err(Refusal::not_supported("this")),
@@ -99,78 +78,32 @@ impl Core {
         written: &mut Written,
     ) -> Result<Call, Refusal> {
         match action {
-            Action::Send {
-                pane,
-                text,
-                turn_id,
-                steer,
-            } => {
+            Action::Send { pane, text, turn_id, steer } => {
                 let found = self.find(&pane)?;
                 if let (false, Some(ask)) = (steer, &found.oldest_ask) {
                     return Err(Refusal::ask_open(ask));
                 }
                 found.check_turn(turn_id.as_deref())?;
-                let Found {
-                    pane,
-                    state,
-                    turn_id,
-                    handlers,
-                    ..
-                } = found;
+                let Found { pane, state, turn_id, handlers, .. } = found;
                 let queued = !steer && state != PaneState::Idle;
                 written.queued = Some(queued);
                 written.turn_id.clone_from(&turn_id);
-                let request = SendRequest {
-                    pane,
-                    request_id,
-                    text,
-                    turn_id,
-                    queued,
-                };
+                let request = SendRequest { pane, request_id, text, turn_id, queued };
                 let call = if steer { Call::Steer } else { Call::Send };
                 Ok(call(request, handlers))
             }
             Action::Stop { pane, turn_id } => {
                 let found = self.find(&pane)?;
                 found.check_turn(turn_id.as_deref())?;
-                let Found {
-                    pane,
-                    turn_id,
-                    handlers,
-                    ..
-                } = found;
-                Ok(Call::Stop(
-                    StopRequest {
-                        pane,
-                        request_id,
-                        turn_id,
-                    },
-                    handlers,
-                ))
+                let Found { pane, turn_id, handlers, .. } = found;
+                Ok(Call::Stop(StopRequest { pane, request_id, turn_id }, handlers))
             }
-            Action::Tap {
-                pane,
-                action,
-                item_id,
-            } => {
-                let Found {
-                    pane,
-                    actions,
-                    handlers,
-                    ..
-                } = self.find(&pane)?;
+            Action::Tap { pane, action, item_id } => {
+                let Found { pane, actions, handlers, .. } = self.find(&pane)?;
                 if !actions.contains(&action) {
                     return Err(Refusal::unknown_action());
                 }
-                Ok(Call::Tap(
-                    ActionRequest {
-                        pane,
-                        request_id,
-                        action,
-                        item_id,
-                    },
-                    handlers,
-                ))
+                Ok(Call::Tap(ActionRequest { pane, request_id, action, item_id }, handlers))
             }
             _ => Err(Refusal::not_supported("this")),
         }
@@ -178,20 +111,12 @@ impl Core {
 
     fn check_target(&self, target: &Target) -> Result<(), Refusal> {
         let found = self.edit(|edit| edit.panes_of(target).is_some());
-        if found {
-            Ok(())
-        } else {
-            Err(Refusal::unknown_target())
-        }
+        if found { Ok(()) } else { Err(Refusal::unknown_target()) }
     }
 
     fn check_starter(&self, id: &str) -> Result<(), Refusal> {
         let known = self.edit(|edit| edit.state.starters.iter().any(|starter| starter.id == id));
-        if known {
-            Ok(())
-        } else {
-            Err(Refusal::unknown_starter())
-        }
+        if known { Ok(()) } else { Err(Refusal::unknown_starter()) }
     }
 
     fn find(&self, pane_id: &str) -> Result<Found, Refusal> {
@@ -202,11 +127,7 @@ impl Core {
                 state: pane.state,
                 turn_id: pane.turn_id.clone(),
                 oldest_ask: pane.asks.first().map(|ask| ask.view.id.clone()),
-                actions: pane
-                    .actions
-                    .iter()
-                    .map(|action| action.id.clone())
-                    .collect(),
+                actions: pane.actions.iter().map(|action| action.id.clone()).collect(),
                 handlers: pane.handlers.clone(),
             })
         })
@@ -226,37 +147,21 @@ impl Call {
     pub(super) async fn run(self, core: &Core, written: &mut Written) -> Result<(), Refusal> {
         let hooks = core.shared.options.hooks.get();
         let (taken, what) = match self {
-            Self::Send(
-                request,
-                Handlers {
-                    send: Some(handler),
-                    ..
-                },
-            ) => (handler(request).await, "text"),
+            Self::Send(request, Handlers { send: Some(handler), .. }) => {
+                (handler(request).await, "text")
+            }
             Self::Send(request, _) => (hooks.send(request).await, "text"),
-            Self::Steer(
-                request,
-                Handlers {
-                    steer: Some(handler),
-                    ..
-                },
-            ) => (handler(request).await, "steering"),
+            Self::Steer(request, Handlers { steer: Some(handler), .. }) => {
+                (handler(request).await, "steering")
+            }
             Self::Steer(request, _) => (hooks.steer(request).await, "steering"),
-            Self::Stop(
-                request,
-                Handlers {
-                    stop: Some(handler),
-                    ..
-                },
-            ) => (handler(request).await, "stops"),
+            Self::Stop(request, Handlers { stop: Some(handler), .. }) => {
+                (handler(request).await, "stops")
+            }
             Self::Stop(request, _) => (hooks.stop(request).await, "stops"),
-            Self::Tap(
-                request,
-                Handlers {
-                    action: Some(handler),
-                    ..
-                },
-            ) => (handler(request).await, "taps"),
+            Self::Tap(request, Handlers { action: Some(handler), .. }) => {
+                (handler(request).await, "taps")
+            }
             Self::Tap(request, _) => (hooks.action(request).await, "taps"),
             Self::Rename(request) => (rename(core, request, written).await, "renames"),
             Self::Close(request) => {

@@ -254,11 +254,7 @@ impl Core {
     pub fn caps(&self) -> Caps {
         let caps = self.shared.options.caps.unwrap_or(Caps::ALL);
         let history = caps.history && self.edit(|edit| edit.state.history.is_some());
-        Caps {
-            terminal: false,
-            history,
-            ..caps
-        }
+        Caps { terminal: false, history, ..caps }
     }
 
     pub(crate) fn hello(&self) -> Hello {

@@ -36,21 +36,14 @@ impl Core {
     }
 
     async fn history_rows(&self, page: Page) -> Result<Response, Refusal> {
-        let rows = self
-            .history_provider()?
-            .rows(history_page(page))
-            .await
-            .map_err(no_history)?;
+        let rows = self.history_provider()?.rows(history_page(page)).await.map_err(no_history)?;
         check_next(rows.next.as_deref())?;
         Ok(json_response(&rows))
     }
 
     async fn history_items(&self, session: String, page: Page) -> Result<Response, Refusal> {
         let provider = self.history_provider()?;
-        let items = provider
-            .items(session, history_page(page))
-            .await
-            .map_err(no_history)?;
+        let items = provider.items(session, history_page(page)).await.map_err(no_history)?;
         let items = items.ok_or_else(Refusal::unknown_session)?;
         check_next(items.next.as_deref())?;
         Ok(json_response(&items))
@@ -129,10 +122,7 @@ impl Core {
 }
 
 fn history_page(page: Page) -> HistoryPage {
-    HistoryPage {
-        after: page.after,
-        limit: page.limit.unwrap_or(50) as usize,
-    }
+    HistoryPage { after: page.after, limit: page.limit.unwrap_or(50) as usize }
 }
 
 fn no_history(error: HookError) -> Refusal {

@@ -129,9 +129,7 @@ pub(super) struct RunningWrite {
 impl RunningWrite {
     async fn run(self, action: Action) -> Outcome {
         let result = self.act(action).await;
-        let outcome = result
-            .map(|written| to_json(&written).into())
-            .map_err(Arc::new);
+        let outcome = result.map(|written| to_json(&written).into()).map_err(Arc::new);
         self.outcome.send_replace(Some(outcome.clone()));
         outcome
     }

@@ -60,9 +60,7 @@ impl FileHistory {
         sessions.close_all();
         file.set_len(whole as u64)?;
         file.seek(SeekFrom::Start(whole as u64))?;
-        Ok(Self {
-            store: Arc::new(Mutex::new(Store { file, sessions })),
-        })
+        Ok(Self { store: Arc::new(Mutex::new(Store { file, sessions })) })
     }
 
     fn store(&self) -> MutexGuard<'_, Store> {
@@ -137,40 +135,17 @@ mod tests {
         };
         history.put_row(row.clone()).unwrap();
         history.put_item("s", Item::user("u", "hi")).unwrap();
-        history
-            .put_item("s", Item::reply("r", "h").partial())
-            .unwrap();
+        history.put_item("s", Item::reply("r", "h").partial()).unwrap();
         history.put_item("s", Item::reply("r", "hello")).unwrap();
         drop(history);
         // A crash tore the last line.
-        std::fs::OpenOptions::new()
-            .append(true)
-            .open(&path)
-            .unwrap()
-            .write_all(b"{\"it")
-            .unwrap();
+        std::fs::OpenOptions::new().append(true).open(&path).unwrap().write_all(b"{\"it").unwrap();
         let history = FileHistory::open(&path).unwrap();
-        let page = HistoryPage {
-            after: None,
-            limit: 10,
-        };
+        let page = HistoryPage { after: None, limit: 10 };
         let rows = history.rows(page.clone()).await.unwrap();
-        let expected = HistoryRow {
-            state: RowState::Closed,
-            items: 2,
-            ..row
-        };
-        assert_eq!(
-            rows,
-            HistoryRows {
-                rows: vec![expected],
-                next: None
-            }
-        );
+        let expected = HistoryRow { state: RowState::Closed, items: 2, ..row };
+        assert_eq!(rows, HistoryRows { rows: vec![expected], next: None });
         let items = history.items("s".to_owned(), page).await.unwrap().unwrap();
-        assert_eq!(
-            items.items,
-            [Item::reply("r", "hello"), Item::user("u", "hi")]
-        );
+        assert_eq!(items.items, [Item::reply("r", "hello"), Item::user("u", "hi")]);
     }
 }

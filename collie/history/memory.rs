@@ -61,10 +61,7 @@ impl History for MemoryHistory {
 impl Sessions {
     pub(super) fn put_row(&mut self, row: HistoryRow) {
         if let Some(known) = self.rows.iter_mut().find(|known| known.id == row.id) {
-            *known = HistoryRow {
-                items: known.items,
-                ..row
-            };
+            *known = HistoryRow { items: known.items, ..row };
         } else {
             self.items.entry(row.id.clone()).or_default();
             self.rows.push(HistoryRow { items: 0, ..row });

@@ -193,10 +193,7 @@ mod tests {
         store.abandon("c").unwrap();
         drop(store);
         let store = FileReceipts::open(&path).unwrap();
-        assert_eq!(
-            store.get("a"),
-            Lookup::Kept(Box::new(receipt("a", Some(answer()))))
-        );
+        assert_eq!(store.get("a"), Lookup::Kept(Box::new(receipt("a", Some(answer())))));
         assert_eq!(store.get("b"), Lookup::Dropped, "it may have run");
         assert_eq!(store.get("c"), Lookup::New);
         assert_eq!(store.untaken(), [answer()]);

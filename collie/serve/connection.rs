@@ -37,9 +37,7 @@ impl Entrance {
         };
         // Before the token: a page that borrowed a name learns nothing, not even that.
         if !header(headers, HOST.as_str()).is_some_and(|host| is_own_host(&host)) {
-            return Err(Refusal::bad_request(
-                "Host is not a name of this machine's own.",
-            ));
+            return Err(Refusal::bad_request("Host is not a name of this machine's own."));
         }
         if tokens.accept(header(headers, AUTHORIZATION.as_str()).as_deref()) {
             return Ok(());

@@ -30,9 +30,7 @@ impl Tokens {
     /// # Errors
     /// It is shorter, or holds something other than printable ASCII.
     pub fn new(token: &str) -> Result<Self, RuleError> {
-        Ok(Self {
-            hashes: vec![checked(token)?],
-        })
+        Ok(Self { hashes: vec![checked(token)?] })
     }
 
     /// And a second one, during a change.
@@ -56,38 +54,25 @@ impl Tokens {
         let hash = Sha256::digest(token.trim_matches(' ').as_bytes());
         // Every byte, so that the time does not say how far a guess was right.
         self.hashes.iter().any(|known| {
-            known
-                .iter()
-                .zip(hash.iter())
-                .fold(0, |all, (one, other)| all | (one ^ other))
-                == 0
+            known.iter().zip(hash.iter()).fold(0, |all, (one, other)| all | (one ^ other)) == 0
         })
     }
 }
 
 fn checked(token: &str) -> Result<[u8; 32], RuleError> {
     if token.len() < TOKEN_LEAST {
-        let rule = format!(
-            "is {} bytes long, at least {TOKEN_LEAST} are needed",
-            token.len()
-        );
+        let rule = format!("is {} bytes long, at least {TOKEN_LEAST} are needed", token.len());
         return Err(RuleError::new("token", rule));
     }
     if !token.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Err(RuleError::new(
-            "token",
-            "holds something other than printable ASCII",
-        ));
+        return Err(RuleError::new("token", "holds something other than printable ASCII"));
     }
     Ok(Sha256::digest(token.as_bytes()).into())
 }
 
 impl fmt::Debug for Tokens {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter
-            .debug_struct("Tokens")
-            .field("count", &self.hashes.len())
-            .finish_non_exhaustive()
+        formatter.debug_struct("Tokens").field("count", &self.hashes.len()).finish_non_exhaustive()
     }
 }
 
@@ -109,13 +94,8 @@ pub struct Loopback {
 /// # Errors
 /// The port cannot be bound.
 pub async fn serve_loopback(core: Core, port: u16, tokens: Tokens) -> Result<Loopback, OpenError> {
-    let cannot = |source| OpenError::Io {
-        doing: format!("cannot listen on port {port}"),
-        source,
-    };
-    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))
-        .await
-        .map_err(cannot)?;
+    let cannot = |source| OpenError::Io { doing: format!("cannot listen on port {port}"), source };
+    let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).await.map_err(cannot)?;
     let address = listener.local_addr().map_err(cannot)?;
     let (closing, closed) = watch::channel(false);
     let entrance = Entrance::Token(tokens.into());
@@ -126,24 +106,13 @@ pub async fn serve_loopback(core: Core, port: u16, tokens: Tokens) -> Result<Loo
                 // Answers are small and whole: waiting for more to send only delays them.
                 let _ = stream.set_nodelay(true);
                 let (core, entrance) = (core.clone(), entrance.clone());
-                Some(connection::serve(
-                    stream,
-                    core,
-                    Caller::Token,
-                    entrance,
-                    closing.clone(),
-                ))
+                Some(connection::serve(stream, core, Caller::Token, entrance, closing.clone()))
             })
             .await;
         }
     });
     let driver = tokio::spawn(async move { core.drive().await });
-    Ok(Loopback {
-        address,
-        closing,
-        server,
-        driver,
-    })
+    Ok(Loopback { address, closing, server, driver })
 }
 
 impl Loopback {
@@ -155,10 +124,7 @@ impl Loopback {
     /// Ends serving: requests that run may end, for 2 s.
     pub async fn close(mut self) {
         self.closing.send_replace(true);
-        if tokio::time::timeout(CLOSE_PATIENCE, &mut self.server)
-            .await
-            .is_err()
-        {
+        if tokio::time::timeout(CLOSE_PATIENCE, &mut self.server).await.is_err() {
             tracing::warn!("requests still ran when the durable agent was closed");
         }
     }
@@ -175,15 +141,10 @@ impl Drop for Loopback {
 pub(super) fn is_own_host(host: &str) -> bool {
     let own = ["localhost", "127.0.0.1", "[::1]"].into_iter();
     let port_is_none_or_number = |rest: &str| {
-        rest.is_empty()
-            || rest
-                .strip_prefix(':')
-                .is_some_and(|port| port.parse::<u16>().is_ok())
+        rest.is_empty() || rest.strip_prefix(':').is_some_and(|port| port.parse::<u16>().is_ok())
     };
     let lower = host.to_ascii_lowercase();
-    own.into_iter()
-        .filter_map(|own| lower.strip_prefix(own))
-        .any(port_is_none_or_number)
+    own.into_iter().filter_map(|own| lower.strip_prefix(own)).any(port_is_none_or_number)
 }
 
 #[cfg(test)]
@@ -207,27 +168,14 @@ mod tests {
         assert!(tokens.accept(Some(&format!("Bearer {TOKEN}"))));
         assert!(tokens.accept(Some(&format!("bearer {next}"))));
         let long = format!("Bearer {TOKEN}0");
-        for bad in [
-            None,
-            Some(""),
-            Some(TOKEN),
-            Some("Bearer "),
-            Some(&*long),
-            Some("Basic x"),
-        ] {
+        for bad in [None, Some(""), Some(TOKEN), Some("Bearer "), Some(&*long), Some("Basic x")] {
             assert!(!tokens.accept(bad), "{bad:?}");
         }
     }
 
     #[test]
     fn only_names_of_this_machine_are_its_own() {
-        for good in [
-            "localhost",
-            "LOCALHOST:80",
-            "127.0.0.1:8080",
-            "127.0.0.1",
-            "[::1]:1",
-        ] {
+        for good in ["localhost", "LOCALHOST:80", "127.0.0.1:8080", "127.0.0.1", "[::1]:1"] {
             assert!(is_own_host(good), "{good}");
         }
         for bad in [

@@ -69,9 +69,7 @@ impl Options {
     fn into_core(self) -> CoreOptions {
         let unless_given = CoreOptions::default();
         CoreOptions {
-            host_name: self
-                .host_name
-                .unwrap_or_else(|| unless_given.host_name.clone()),
+            host_name: self.host_name.unwrap_or_else(|| unless_given.host_name.clone()),
             caps: self.caps,
             caller_check: self.caller_check,
             tail_limit: self.tail_limit,
@@ -245,13 +243,7 @@ async fn serve(listener: UnixListener, core: Core, closing: watch::Receiver<bool
     accept(listener, closing.clone(), |stream| {
         let caller = caller(&stream)?;
         let entrance = connection::Entrance::Private;
-        Some(connection::serve(
-            stream,
-            core.clone(),
-            caller,
-            entrance,
-            closing.clone(),
-        ))
+        Some(connection::serve(stream, core.clone(), caller, entrance, closing.clone()))
     })
     .await;
 }

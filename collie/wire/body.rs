@@ -133,10 +133,7 @@ pub(crate) fn read_action(write: Write, body: &Body) -> Result<Action, Refusal> 
         Write::Start => Action::Start {
             starter: body.id("starterId")?.to_owned(),
             workspace: owned(body.optional_id("workspaceId")?),
-            text: body
-                .optional_text("text")?
-                .map(Body::send_text)
-                .transpose()?,
+            text: body.optional_text("text")?.map(Body::send_text).transpose()?,
         },
     })
 }

@@ -63,10 +63,7 @@ impl Route {
             ["state"] => Self::Read(Read::State),
             ["panes", pane, "events"] => {
                 let pane = segment("pane id", pane)?;
-                Self::Read(Read::Events {
-                    pane,
-                    page: Page::read(query, 1000)?,
-                })
+                Self::Read(Read::Events { pane, page: Page::read(query, 1000)? })
             }
             ["history"] => Self::Read(Read::History { page: Page::read(query, 200)? }),
             ["history", session] => {
@@ -179,13 +176,9 @@ mod tests {
 
     #[test]
     fn n129_what_is_not_the_wire_is_refused() {
-        for target in [
-            "/",
-            "/durable/v1",
-            "/durable/v1/",
-            "/durable/v2/hello",
-            "/durable/v1/hello/",
-        ] {
+        for target in
+            ["/", "/durable/v1", "/durable/v1/", "/durable/v2/hello", "/durable/v1/hello/"]
+        {
             assert_eq!(code("GET", target), "unknown-path", "{target}");
         }
         assert_eq!(code("DELETE", "/durable/v1/state"), "method-not-allowed");

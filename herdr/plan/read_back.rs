@@ -110,10 +110,7 @@ impl ReadBackPlan {
             return Finding::Fine;
         };
         let same_agent = view.agent.as_deref() == Some(agent);
-        let same_state = view
-            .agent_status
-            .as_deref()
-            .is_some_and(|s| reported.is_read_back_as(s));
+        let same_state = view.agent_status.as_deref().is_some_and(|s| reported.is_read_back_as(s));
         if same_agent && same_state {
             self.healing = Healing::Heard;
             self.warned = false;

@@ -76,10 +76,7 @@ impl World {
     }
 
     fn report(&mut self, state: State, message: Option<&str>) {
-        let claim = Claim {
-            state,
-            message: message.map(Arc::from),
-        };
+        let claim = Claim { state, message: message.map(Arc::from) };
         self.want(|wanted| wanted.claim = Some(claim));
     }
 
@@ -87,10 +84,7 @@ impl World {
         let resume = has_command
             .then(|| Arc::new(ResumeCommand::new(["my-agent", "--resume", id]).unwrap()));
         self.want(|wanted| {
-            wanted.session = Some(Session {
-                id: id.into(),
-                resume,
-            });
+            wanted.session = Some(Session { id: id.into(), resume });
         });
     }
 
@@ -99,10 +93,7 @@ impl World {
     }
 
     fn shown(&mut self) -> Option<String> {
-        self.pane()
-            .holder
-            .as_ref()
-            .map(|holder| holder.state.clone())
+        self.pane().holder.as_ref().map(|holder| holder.state.clone())
     }
 
     /// Does one step that is due now. False: there is none.
@@ -110,11 +101,7 @@ impl World {
         let Step::Send(request) = self.plan.next(&self.wanted, self.now) else {
             return false;
         };
-        let fate = if self.fates.is_empty() {
-            Fate::Answered
-        } else {
-            self.fates.remove(0)
-        };
+        let fate = if self.fates.is_empty() { Fate::Answered } else { self.fates.remove(0) };
         let line = request.to_line(&self.claimant);
         let mut ask = || {
             let answer = self.model.handle(&serde_json::from_slice(&line).unwrap());
@@ -130,10 +117,7 @@ impl World {
         };
         let outcome = match fate {
             Fate::Answered => match ask() {
-                Ok(answer) => Ok(Reply {
-                    answer,
-                    over: self.over,
-                }),
+                Ok(answer) => Ok(Reply { answer, over: self.over }),
                 Err(refusal) => Err(TransportError::Refused(refusal)),
             },
             Fate::NotByCli => Err(TransportError::Unsupported),
@@ -148,8 +132,7 @@ impl World {
                 message: String::new(),
             })),
         };
-        self.plan
-            .sent(&request, outcome, self.wanted.generation, self.now);
+        self.plan.sent(&request, outcome, self.wanted.generation, self.now);
         self.sent.push(request);
         true
     }
@@ -171,10 +154,7 @@ impl World {
             self.run();
             match self.plan.next(&self.wanted, self.now) {
                 Step::Wait(Some(until)) if until <= end => {
-                    assert!(
-                        until > self.now,
-                        "a wait for what has passed is a busy loop"
-                    );
+                    assert!(until > self.now, "a wait for what has passed is a busy loop");
                     self.now = until;
                 }
                 _ => break,
@@ -184,10 +164,7 @@ impl World {
     }
 
     fn take_sent(&mut self) -> Vec<&'static str> {
-        self.sent
-            .drain(..)
-            .map(|request| request.method())
-            .collect()
+        self.sent.drain(..).map(|request| request.method()).collect()
     }
 
     fn seqs(&self) -> Vec<u64> {
@@ -214,12 +191,7 @@ fn nothing_goes_out_before_the_first_state() {
     assert_eq!(world.take_sent(), Vec::<&str>::new());
     world.report(State::Idle, None);
     world.run();
-    let expected = [
-        "ping",
-        "pane.report_agent",
-        "pane.report_metadata",
-        "pane.get",
-    ];
+    let expected = ["ping", "pane.report_agent", "pane.report_metadata", "pane.get"];
     assert_eq!(world.take_sent(), expected);
     assert!(world.pane().resume.is_some());
 }
@@ -255,10 +227,7 @@ fn idle_that_reads_back_as_done_is_fine() {
     world.take_sent();
     world.run_for(60 * SECOND);
     let sent = world.take_sent();
-    assert!(
-        sent.iter().all(|method| *method == "pane.get") && sent.len() == 3,
-        "{sent:?}"
-    );
+    assert!(sent.iter().all(|method| *method == "pane.get") && sent.len() == 3, "{sent:?}");
 }
 
 #[test]
@@ -289,11 +258,7 @@ fn a_report_that_a_stop_cleared_comes_back_with_its_command() {
         } else {
             world.run_for(HEARTBEAT);
         }
-        assert_eq!(
-            world.shown().as_deref(),
-            Some("working"),
-            "resumed: {through_resumed}"
-        );
+        assert_eq!(world.shown().as_deref(), Some("working"), "resumed: {through_resumed}");
         assert!(world.pane().resume.is_some());
     }
 }
@@ -319,10 +284,7 @@ fn a_hand_off_to_a_newer_herdr_gets_the_command() {
     world.session("s1", true);
     world.report(State::Working, None);
     world.run_for(3 * SECOND);
-    assert_eq!(
-        world.plan.status(&world.wanted).takes_resume_commands,
-        Some(false)
-    );
+    assert_eq!(world.plan.status(&world.wanted).takes_resume_commands, Some(false));
     world.model.hand_off();
     world.model.version = "0.9.3".to_owned();
     world.run_for(HEARTBEAT);
@@ -356,18 +318,11 @@ fn an_anchored_pane_is_tried_once_a_heartbeat_and_no_more() {
     world.report(State::Working, None);
     world.run_for(3 * SECOND);
     let status = world.plan.status(&world.wanted);
-    let shown = ReadBack::Differs {
-        agent: None,
-        state: Some("unknown".to_owned()),
-    };
+    let shown = ReadBack::Differs { agent: None, state: Some("unknown".to_owned()) };
     assert_eq!(status.read_back, shown);
     world.take_sent();
     world.run_for(10 * HEARTBEAT);
-    let claims = world
-        .take_sent()
-        .iter()
-        .filter(|method| **method == "pane.report_agent")
-        .count();
+    let claims = world.take_sent().iter().filter(|method| **method == "pane.report_agent").count();
     assert!((10..=40).contains(&claims), "{claims}");
     world.pane().anchor = None;
     world.run_for(HEARTBEAT);
@@ -453,10 +408,7 @@ fn a_source_that_is_muted_in_mid_life_is_heard_again() {
     let mut world = World::new("0.9.3");
     world.report(State::Working, None);
     world.run_for(3 * SECOND);
-    world
-        .pane()
-        .seqs
-        .insert("src".to_owned(), 9_000_000_000_000_000);
+    world.pane().seqs.insert("src".to_owned(), 9_000_000_000_000_000);
     world.report(State::Idle, None);
     world.run_for(HEARTBEAT);
     assert_eq!(world.shown().as_deref(), Some("idle"));
@@ -469,21 +421,13 @@ fn a_command_that_is_invalid_is_lost_and_the_state_is_not() {
     world.report(State::Working, None);
     world.fates = vec![Fate::Answered, Fate::Refused("invalid_resume_argv")];
     world.run();
-    assert_eq!(
-        world.shown().as_deref(),
-        Some("working"),
-        "at once, without the command"
-    );
+    assert_eq!(world.shown().as_deref(), Some("working"), "at once, without the command");
     world.take_sent();
     world.run_for(3 * HEARTBEAT);
     assert!(world.sent.iter().all(|request| request.resume().is_none()));
     world.session("s2", true);
     world.run();
-    assert_eq!(
-        world.pane().resume.as_ref().unwrap()[2],
-        "s2",
-        "another command may be fine"
-    );
+    assert_eq!(world.pane().resume.as_ref().unwrap()[2], "s2", "another command may be fine");
 }
 
 #[test]
@@ -499,10 +443,7 @@ fn a_command_that_is_not_accepted_is_tried_four_times_then_with_the_heartbeat() 
         world.run_for(Duration::from_millis(500));
     }
     world.run_for(20 * SECOND);
-    assert_eq!(
-        world.model.unaccepted_commands, 1,
-        "no more before the heartbeat"
-    );
+    assert_eq!(world.model.unaccepted_commands, 1, "no more before the heartbeat");
     world.run_for(HEARTBEAT);
     assert_eq!(world.pane().resume, None);
     world.run_for(HEARTBEAT);
@@ -519,16 +460,8 @@ fn an_old_cli_is_learned_from_and_remembered() {
     world.report(State::Working, None);
     world.run();
     assert_eq!(world.shown().as_deref(), Some("working"));
-    let carried: Vec<_> = world
-        .sent
-        .drain(..)
-        .map(|request| request.resume().is_some())
-        .collect();
-    assert_eq!(
-        carried,
-        [false, true, false],
-        "asked, tried, and the state alone"
-    );
+    let carried: Vec<_> = world.sent.drain(..).map(|request| request.resume().is_some()).collect();
+    assert_eq!(carried, [false, true, false], "asked, tried, and the state alone");
     world.session("s2", true);
     world.run_for(2 * HEARTBEAT);
     assert!(world.sent.iter().all(|request| request.resume().is_none()));
@@ -545,10 +478,7 @@ fn a_session_without_a_command_takes_the_old_one_back() {
     world.run();
     assert_eq!(world.pane().resume, None);
     assert_eq!(world.shown().as_deref(), Some("working"));
-    assert_eq!(
-        world.take_sent(),
-        ["pane.release_agent", "pane.report_agent"]
-    );
+    assert_eq!(world.take_sent(), ["pane.release_agent", "pane.report_agent"]);
 }
 
 #[test]
@@ -595,30 +525,18 @@ fn a_release_is_last_and_after_the_metadata() {
     world.take_sent();
     world.want(|wanted| wanted.released = true);
     world.run();
-    assert_eq!(
-        world.take_sent(),
-        ["pane.report_metadata", "pane.release_agent", "pane.get"]
-    );
+    assert_eq!(world.take_sent(), ["pane.report_metadata", "pane.release_agent", "pane.get"]);
     let pane = world.pane();
     assert_eq!((&pane.holder, &pane.resume), (&None, &None));
     assert_eq!(pane.metadata["src"], serde_json::json!({}));
-    assert_eq!(
-        world.plan.next(&world.wanted, world.now),
-        Step::End { settled: true }
-    );
+    assert_eq!(world.plan.next(&world.wanted, world.now), Step::End { settled: true });
 }
 
 #[test]
 fn a_release_waits_for_no_backoff_and_is_tried_until_it_is_taken() {
     let mut world = World::new("0.9.3");
     world.report(State::Working, None);
-    world.fates = vec![
-        Fate::AnswerLost,
-        Fate::Lost,
-        Fate::Lost,
-        Fate::Lost,
-        Fate::Lost,
-    ];
+    world.fates = vec![Fate::AnswerLost, Fate::Lost, Fate::Lost, Fate::Lost, Fate::Lost];
     world.run_for(3 * SECOND);
     world.fates = vec![Fate::Lost];
     world.want(|wanted| wanted.released = true);
@@ -645,10 +563,7 @@ fn a_release_that_was_not_heard_is_made_again() {
     let mut world = World::new("0.9.3");
     world.report(State::Working, None);
     world.run();
-    world
-        .pane()
-        .seqs
-        .insert("src".to_owned(), 9_000_000_000_000_000);
+    world.pane().seqs.insert("src".to_owned(), 9_000_000_000_000_000);
     world.want(|wanted| wanted.released = true);
     world.run();
     assert_eq!(world.shown(), None);
@@ -662,10 +577,7 @@ fn a_release_of_a_pane_that_is_gone_is_done() {
     world.model.panes.clear();
     world.want(|wanted| wanted.released = true);
     world.run();
-    assert_eq!(
-        world.plan.next(&world.wanted, world.now),
-        Step::End { settled: true }
-    );
+    assert_eq!(world.plan.next(&world.wanted, world.now), Step::End { settled: true });
 }
 
 #[test]
@@ -675,17 +587,10 @@ fn an_end_without_a_release_leaves_state_and_command() {
     world.report(State::Idle, None);
     world.wanted.finish_by = Some(world.now + SECOND);
     world.run();
-    assert_eq!(
-        world.plan.next(&world.wanted, world.now),
-        Step::End { settled: true }
-    );
+    assert_eq!(world.plan.next(&world.wanted, world.now), Step::End { settled: true });
     assert_eq!(world.shown().as_deref(), Some("idle"));
     assert!(world.pane().resume.is_some());
-    assert_eq!(
-        world.take_sent(),
-        ["pane.report_agent"],
-        "no questions on the way out"
-    );
+    assert_eq!(world.take_sent(), ["pane.report_agent"], "no questions on the way out");
 }
 
 #[test]
@@ -695,10 +600,7 @@ fn an_end_that_comes_too_early_says_so() {
     world.fates = vec![Fate::Lost; 9];
     world.wanted.finish_by = Some(world.now + SECOND / 4);
     world.run_for(SECOND / 4);
-    assert_eq!(
-        world.plan.next(&world.wanted, world.now),
-        Step::End { settled: false }
-    );
+    assert_eq!(world.plan.next(&world.wanted, world.now), Step::End { settled: false });
 }
 
 fn sessions(pid: Option<u32>) -> Option<u32> {
@@ -720,24 +622,15 @@ fn a_pane_that_is_not_ours_gets_nothing() {
     assert_eq!(world.plan.status(&world.wanted).ownership, foreign);
     world.want(|wanted| wanted.released = true);
     world.run();
-    assert_eq!(
-        world.plan.next(&world.wanted, world.now),
-        Step::End { settled: true }
-    );
-    assert_eq!(
-        world.take_sent(),
-        Vec::<&str>::new(),
-        "and no release of its holder either"
-    );
+    assert_eq!(world.plan.next(&world.wanted, world.now), Step::End { settled: true });
+    assert_eq!(world.take_sent(), Vec::<&str>::new(), "and no release of its holder either");
 }
 
 #[test]
 fn a_pane_that_is_ours_or_that_nobody_knows_about_is_reported() {
-    for (shell_pid, expected) in [
-        (Some(10), Ownership::Ours),
-        (Some(30), Ownership::Unknown),
-        (None, Ownership::Unknown),
-    ] {
+    for (shell_pid, expected) in
+        [(Some(10), Ownership::Ours), (Some(30), Ownership::Unknown), (None, Ownership::Unknown)]
+    {
         let mut world = World::with_sessions("0.9.3", Some(sessions));
         world.pane().shell_pid = shell_pid;
         world.report(State::Working, None);

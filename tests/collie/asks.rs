@@ -149,10 +149,7 @@ impl agent_presence::Clock for MovedClock {
 #[tokio::test(start_paused = true)]
 async fn an_answer_after_the_time_of_day_of_its_expiry_is_late() {
     let clock = Arc::new(MovedClock(std::sync::Mutex::new(SystemTime::now())));
-    let options = CoreOptions {
-        clock: clock.clone(),
-        ..CoreOptions::default()
-    };
+    let options = CoreOptions { clock: clock.clone(), ..CoreOptions::default() };
     let rig = Rig::with(options);
     let ask =
         rig.pane.ask(AskInput::approval("Q").id("q").timeout(Duration::from_secs(60))).unwrap();
@@ -184,10 +181,7 @@ async fn n090_dropping_closing_and_withdrawing_close_as_program() {
 async fn n090_n091_a_signal_withdraws_an_ask() {
     let rig = Rig::new();
     let ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
-    assert_eq!(
-        ask.until(async {}).await.unwrap_err().decided_by,
-        DecidedBy::Program
-    );
+    assert_eq!(ask.until(async {}).await.unwrap_err().decided_by, DecidedBy::Program);
     let ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
     let answering = rig.answer("q", "r", json!({"optionIds": ["allow"]}));
     let (answer, _) = tokio::join!(ask.until(std::future::pending()), answering);
@@ -217,12 +211,7 @@ async fn n084_an_answer_from_before_a_restart_is_delivered_to_the_same_question_
         let rig = Rig::with(start());
         let ask = rig.pane.ask(refund()).unwrap();
         let id = ask.id().to_owned();
-        assert_eq!(
-            rig.answer(&id, "r", json!({"optionIds": ["allow"]}))
-                .await
-                .status,
-            200
-        );
+        assert_eq!(rig.answer(&id, "r", json!({"optionIds": ["allow"]})).await.status, 200);
         // The process ends before the agent has looked.
         std::mem::forget(ask);
         rig.core.starters([]).unwrap();
@@ -256,16 +245,10 @@ async fn n076_n079_every_kind_names_its_call_its_item_and_its_tool() {
     for (number, kind) in kinds.into_iter().enumerate() {
         let call = format!("call-{number}");
         // N251: the item is the call, and was never shown.
-        let ask = rig
-            .pane
-            .ask(kind.tool_call_id(&call).item_id(&call).tool("t()"))
-            .unwrap();
+        let ask = rig.pane.ask(kind.tool_call_id(&call).item_id(&call).tool("t()")).unwrap();
         let view = serde_json::to_value(&rig.pane.open_asks()[0]).unwrap();
         assert_eq!(view["toolCallId"], call.as_str());
-        assert_eq!(
-            (&view["itemId"], &view["tool"]),
-            (&json!(call), &json!("t()"))
-        );
+        assert_eq!((&view["itemId"], &view["tool"]), (&json!(call), &json!("t()")));
         drop(ask);
     }
 }
@@ -354,10 +337,7 @@ async fn n103_n104_n105_always_allow_is_not_for_a_token() {
     assert_eq!(reply.refusal(), (409, "refused"));
     assert_eq!(rig.post("panes/p/asks/q", body).await.status, 200);
 
-    let options = CoreOptions {
-        allow_always: false,
-        ..CoreOptions::default()
-    };
+    let options = CoreOptions { allow_always: false, ..CoreOptions::default() };
     let rig = Rig::with(options);
     assert_eq!(rig.pane.ask(always()).unwrap_err(), AskError::AllowAlways);
 }
@@ -367,10 +347,7 @@ async fn n240_n241_versions_that_do_not_meet_are_said() {
     let lines = Arc::new(std::sync::Mutex::new(Vec::new()));
     let said = lines.clone();
     let warn: Warn = Arc::new(move |line: &str| said.lock().unwrap().push(line.to_owned()));
-    let options = CoreOptions {
-        warn: Some(warn),
-        ..CoreOptions::default()
-    };
+    let options = CoreOptions { warn: Some(warn), ..CoreOptions::default() };
     let rig = Rig::with(options);
     let reply = rig.post("hello", json!({"wire": {"min": 1, "max": 3}, "collie": "1.22.0"})).await;
     assert_eq!(reply.status, 200);

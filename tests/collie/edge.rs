@@ -48,15 +48,11 @@ impl Served {
         let (stop, stopped) = tokio::sync::oneshot::channel();
         let path = socket.clone();
         let thread = std::thread::spawn(move || {
-            let runtime = tokio::runtime::Builder::new_current_thread()
-                .enable_all()
-                .build()
-                .unwrap();
+            let runtime =
+                tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
             runtime.block_on(async {
-                let options = CoreOptions {
-                    caller_check: CallerCheck::Off,
-                    ..CoreOptions::default()
-                };
+                let options =
+                    CoreOptions { caller_check: CallerCheck::Off, ..CoreOptions::default() };
                 let core = Core::new(options).unwrap();
                 add_pane(&core, "p").on_send(async |_| Ok(()));
                 core.ready();
@@ -70,13 +66,7 @@ impl Served {
             });
         });
         let address = tell.recv().unwrap();
-        Self {
-            socket,
-            address,
-            stop: Some(stop),
-            thread: Some(thread),
-            _folder: folder,
-        }
+        Self { socket, address, stop: Some(stop), thread: Some(thread), _folder: folder }
     }
 
     fn streams(&self) -> [(Box<dyn Stream>, &'static str); 2] {
@@ -106,10 +96,7 @@ impl Served {
     }
 
     fn statuses(&self, request: &[u8]) -> Vec<Vec<u16>> {
-        self.answers(request)
-            .iter()
-            .map(|answer| statuses(answer))
-            .collect()
+        self.answers(request).iter().map(|answer| statuses(answer)).collect()
     }
 }
 
@@ -138,20 +125,13 @@ fn what_is_plain_is_answered() {
         "GET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n".to_owned(),
     ];
     for request in plain {
-        assert_eq!(
-            served.statuses(request.as_bytes()),
-            [[200], [200]],
-            "{request:?}"
-        );
+        assert_eq!(served.statuses(request.as_bytes()), [[200], [200]], "{request:?}");
     }
     let get = format!(
         "GET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
     );
     let bad = "GET http://x/ HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    assert_eq!(
-        served.statuses(format!("{get}{get}").as_bytes()),
-        [[200, 200], [200, 200]]
-    );
+    assert_eq!(served.statuses(format!("{get}{get}").as_bytes()), [[200, 200], [200, 200]]);
     // A refused one is answered in its turn, and nothing after it.
     let three = format!("{get}{bad}{get}");
     assert_eq!(served.statuses(three.as_bytes()), [[200, 400], [200, 400]]);
@@ -178,11 +158,7 @@ fn bodies_of_both_framings_are_read() {
         "the next head is found"
     );
     let bad_size = format!("{head}Transfer-Encoding: chunked\r\n\r\nzz\r\n{body}\r\n0\r\n\r\n");
-    assert_eq!(
-        served.statuses(bad_size.as_bytes()),
-        [[400], [400]],
-        "not an empty body"
-    );
+    assert_eq!(served.statuses(bad_size.as_bytes()), [[400], [400]], "not an empty body");
     let cut_off = format!("{head}Content-Length: 1000\r\n\r\n{body}");
     assert_eq!(served.statuses(cut_off.as_bytes()), [[400], [400]]);
 }
@@ -197,32 +173,14 @@ fn what_hyper_lets_through_is_refused() {
             "GET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n{token}\r\n",
             400,
         ),
-        (
-            "GET http://localhost/durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n",
-            400,
-        ),
-        (
-            "CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n{token}\r\n",
-            400,
-        ),
-        (
-            "TRACE /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n",
-            400,
-        ),
+        ("GET http://localhost/durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
+        ("CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
+        ("TRACE /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
         ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
         ("GET /durable/v1/hello HTTP/1.1\nHost: localhost\n\n", 400),
-        (
-            "GET /durable/v1/hello HTTP/1.0\r\nHost: localhost\r\n{token}\r\n",
-            400,
-        ),
-        (
-            "GET /durable/v1/hello HTTP/1.1\r\nHost : localhost\r\n{token}\r\n",
-            400,
-        ),
-        (
-            "GET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n folded\r\n{token}\r\n",
-            400,
-        ),
+        ("GET /durable/v1/hello HTTP/1.0\r\nHost: localhost\r\n{token}\r\n", 400),
+        ("GET /durable/v1/hello HTTP/1.1\r\nHost : localhost\r\n{token}\r\n", 400),
+        ("GET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n folded\r\n{token}\r\n", 400),
         (
             "POST /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}Content-Length: 5\r\n\
              Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
@@ -243,21 +201,14 @@ fn what_hyper_lets_through_is_refused() {
             400,
         ),
         ("GARBAGE\r\n\r\n", 400),
-        (
-            "\r\n\r\nGET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n",
-            400,
-        ),
+        ("\r\n\r\nGET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
         (
             "GET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\nx-durable-refused: 200 x\r\n{token}\r\n",
             400,
         ),
     ];
     for (request, status) in cases {
-        assert_eq!(
-            served.statuses(request.as_bytes()),
-            [[*status], [*status]],
-            "{request:?}"
-        );
+        assert_eq!(served.statuses(request.as_bytes()), [[*status], [*status]], "{request:?}");
     }
     let long_header =
         format!("GET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{{token}}X: {long}\r\n\r\n");
@@ -287,11 +238,7 @@ fn n178_n186_loopback_takes_a_token_on_every_request() {
     let tcp = |request: String| served.answers(request.as_bytes())[1].clone();
     let none = tcp("GET /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n\r\n".to_owned());
     assert_eq!(statuses(&none), [401]);
-    assert!(
-        none.to_ascii_lowercase()
-            .contains("www-authenticate: bearer"),
-        "{none}"
-    );
+    assert!(none.to_ascii_lowercase().contains("www-authenticate: bearer"), "{none}");
     assert!(none.contains("\"bad-token\""));
     let wrong = "f".repeat(32);
     let wrong = tcp(format!(
@@ -299,9 +246,8 @@ fn n178_n186_loopback_takes_a_token_on_every_request() {
     ));
     assert_eq!(statuses(&wrong), [401]);
     for host in ["evil.example", "localhost.evil", "10.0.0.1"] {
-        let rebound = tcp(format!(
-            "GET /durable/v1/hello HTTP/1.1\r\nHost: {host}\r\n{{token}}\r\n"
-        ));
+        let rebound =
+            tcp(format!("GET /durable/v1/hello HTTP/1.1\r\nHost: {host}\r\n{{token}}\r\n"));
         assert_eq!(statuses(&rebound), [400], "{host}");
     }
 }
@@ -318,10 +264,7 @@ fn json_only_and_paths_only() {
         served.statuses(request.as_bytes())[0][0]
     };
     assert_eq!(post("panes/p/stop", "", "{}"), 415);
-    assert_eq!(
-        post("panes/p/stop", "Content-Type: text/plain\r\n", "{}"),
-        415
-    );
+    assert_eq!(post("panes/p/stop", "Content-Type: text/plain\r\n", "{}"), 415);
     let json = "Content-Type: application/json; charset=utf-8\r\n";
     assert_eq!(post("panes/p/stop", json, "{}"), 400);
     assert_eq!(post("panes/p/stop", json, "nonsense"), 400);
@@ -334,17 +277,12 @@ fn a_head_has_five_seconds_and_the_65th_connection_waits() {
     let served = Served::start();
     let begin = Instant::now();
     let mut slow = UnixStream::connect(&served.socket).unwrap();
-    slow.set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
-    slow.write_all(b"GET /durable/v1/hello HTTP/1.1\r\nHo")
-        .unwrap();
-    let silent: Vec<_> = (0..63)
-        .map(|_| UnixStream::connect(&served.socket).unwrap())
-        .collect();
+    slow.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+    slow.write_all(b"GET /durable/v1/hello HTTP/1.1\r\nHo").unwrap();
+    let silent: Vec<_> = (0..63).map(|_| UnixStream::connect(&served.socket).unwrap()).collect();
     // The 65th is in the queue until one of the others has had its time.
     let mut next = UnixStream::connect(&served.socket).unwrap();
-    next.set_read_timeout(Some(Duration::from_secs(30)))
-        .unwrap();
+    next.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     next.write_all(b"GET /durable/v1/hello HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         .unwrap();
     let mut answer = String::new();
@@ -384,37 +322,24 @@ fn n036_n037_the_path_comes_from_the_environment() {
         .output()
         .unwrap();
     let said = String::from_utf8(none.stdout).unwrap();
-    assert_eq!(
-        said,
-        "error no socket path: give one, or set COLLIE_DURABLE_SOCKET\n"
-    );
+    assert_eq!(said, "error no socket path: give one, or set COLLIE_DURABLE_SOCKET\n");
 }
 
 #[tokio::test]
 async fn open_says_why_not() {
     let folder = folder();
     let open = async |path: &Path| {
-        let options = collie::Options {
-            socket: Some(path.to_owned()),
-            ..collie::Options::default()
-        };
+        let options =
+            collie::Options { socket: Some(path.to_owned()), ..collie::Options::default() };
         collie::open(options).await
     };
     let path = folder.path().join("a/app.sock");
     let first = open(&path).await.unwrap();
     assert_eq!(first.address(), path, "N042");
     let error = open(&path).await.unwrap_err();
-    assert!(
-        matches!(error, collie::OpenError::AlreadyServed { .. }),
-        "{error}"
-    );
-    let long = open(&folder.path().join("x".repeat(100)))
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(long, collie::OpenError::PathTooLong { .. }),
-        "{long}"
-    );
+    assert!(matches!(error, collie::OpenError::AlreadyServed { .. }), "{error}");
+    let long = open(&folder.path().join("x".repeat(100))).await.unwrap_err();
+    assert!(matches!(long, collie::OpenError::PathTooLong { .. }), "{long}");
     first.close().await;
     std::fs::set_permissions(
         path.parent().unwrap(),
@@ -441,10 +366,6 @@ async fn n043_a_close_leaves_asks_open() {
     let ask = pane.ask(collie::AskInput::approval("Q").id("q")).unwrap();
     served.close().await;
     assert_eq!(pane.open_asks().len(), 1, "an exit is not an answer");
-    assert!(
-        tokio::time::timeout(Duration::from_millis(20), ask)
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(Duration::from_millis(20), ask).await.is_err());
     assert!(!folder.path().join("app.sock").exists());
 }

@@ -63,17 +63,8 @@ impl Hooks for Takes {
 
     async fn reopen(&self, request: ReopenRequest) -> Result<String, HookError> {
         self.note(format!("reopen {}", request.session_id));
-        let tab = request
-            .core
-            .workspace("w", "W")
-            .unwrap()
-            .tab("t", "T")
-            .unwrap();
-        Ok(tab
-            .pane(&request.session_id, PaneOptions::default())
-            .unwrap()
-            .id()
-            .to_owned())
+        let tab = request.core.workspace("w", "W").unwrap().tab("t", "T").unwrap();
+        Ok(tab.pane(&request.session_id, PaneOptions::default()).unwrap().id().to_owned())
     }
 
     async fn start(&self, request: StartRequest) -> Result<Option<String>, HookError> {
@@ -88,10 +79,7 @@ impl Hooks for Takes {
 fn rig() -> (Rig, Takes) {
     let takes = Takes::default();
     (
-        Rig::with(CoreOptions {
-            hooks: SharedHooks::new(takes.clone()),
-            ..CoreOptions::default()
-        }),
+        Rig::with(CoreOptions { hooks: SharedHooks::new(takes.clone()), ..CoreOptions::default() }),
         takes,
     )
 }
@@ -101,17 +89,12 @@ async fn n068_n108_n109_n214_n217_a_send_is_taken_once() {
     let (rig, takes) = rig();
     let body = json!({"requestId": "r", "text": "hi"});
     let first = rig.post("panes/p/send", body.clone()).await;
-    assert_eq!(
-        first.json,
-        json!({"ok": true, "requestId": "r", "queued": false})
-    );
+    assert_eq!(first.json, json!({"ok": true, "requestId": "r", "queued": false}));
     let again = rig.post("panes/p/send", body).await;
     assert_eq!(again.json["replayed"], true);
     assert_eq!(takes.taken(), ["send hi queued=false"]);
     // The agent makes it effective.
-    rig.pane
-        .item(Item::user("u", "hi").request_id("r"))
-        .unwrap();
+    rig.pane.item(Item::user("u", "hi").request_id("r")).unwrap();
     assert_eq!(rig.view().await["items"][0]["requestId"], "r");
 }
 
@@ -119,13 +102,8 @@ async fn n068_n108_n109_n214_n217_a_send_is_taken_once() {
 async fn n215_a_send_into_a_turn_waits_for_its_end() {
     let (rig, takes) = rig();
     rig.pane.state(PaneState::Working, Some("t1"));
-    let reply = rig
-        .post("panes/p/send", json!({"requestId": "1", "text": "a"}))
-        .await;
-    assert_eq!(
-        (&reply.json["queued"], &reply.json["turnId"]),
-        (&json!(true), &json!("t1"))
-    );
+    let reply = rig.post("panes/p/send", json!({"requestId": "1", "text": "a"})).await;
+    assert_eq!((&reply.json["queued"], &reply.json["turnId"]), (&json!(true), &json!("t1")));
     let steer = json!({"requestId": "2", "text": "b", "steer": true, "turnId": "t1"});
     assert_eq!(rig.post("panes/p/send", steer).await.json["queued"], false);
     assert_eq!(takes.taken(), ["send a queued=true", "steer b"]);
@@ -135,9 +113,7 @@ async fn n215_a_send_into_a_turn_waits_for_its_end() {
 async fn n218_a_plain_send_waits_for_the_open_ask() {
     let (rig, takes) = rig();
     let _ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
-    let reply = rig
-        .post("panes/p/send", json!({"requestId": "1", "text": "y"}))
-        .await;
+    let reply = rig.post("panes/p/send", json!({"requestId": "1", "text": "y"})).await;
     assert_eq!(reply.refusal(), (409, "ask-open"));
     assert_eq!(reply.json["askId"], "q");
     let steer = json!({"requestId": "2", "text": "y", "steer": true});
@@ -154,10 +130,7 @@ async fn n219_n229_a_turn_that_moved_refuses() {
     assert_eq!(reply.refusal(), (409, "turn-moved"));
     assert_eq!(reply.json["turnId"], "t2");
     let stop = json!({"requestId": "2", "turnId": "t1"});
-    assert_eq!(
-        rig.post("panes/p/stop", stop).await.refusal(),
-        (409, "turn-moved")
-    );
+    assert_eq!(rig.post("panes/p/stop", stop).await.refusal(), (409, "turn-moved"));
     assert!(takes.taken().is_empty());
     // Nothing was kept, so the same id may try again (N116).
     let stop = json!({"requestId": "2"});
@@ -168,10 +141,8 @@ async fn n219_n229_a_turn_that_moved_refuses() {
 #[tokio::test]
 async fn n057_n058_actions_are_tapped() {
     let (rig, takes) = rig();
-    let buttons = [
-        ActionView::new("go", "Go").icon("play"),
-        ActionView::new("odd", "Odd").icon("unicorn"),
-    ];
+    let buttons =
+        [ActionView::new("go", "Go").icon("play"), ActionView::new("odd", "Odd").icon("unicorn")];
     rig.pane.actions(buttons).unwrap();
     let pane = &rig.get("state").await.json["panes"][0];
     assert_eq!(
@@ -181,9 +152,7 @@ async fn n057_n058_actions_are_tapped() {
     let tap = json!({"requestId": "1", "itemId": "i"});
     assert_eq!(rig.post("panes/p/actions/go", tap).await.status, 200);
     assert_eq!(takes.taken(), ["action go Some(\"i\")"]);
-    let unknown = rig
-        .post("panes/p/actions/none", json!({"requestId": "2"}))
-        .await;
+    let unknown = rig.post("panes/p/actions/none", json!({"requestId": "2"})).await;
     assert_eq!(unknown.refusal(), (404, "unknown-action"));
 }
 
@@ -193,19 +162,12 @@ async fn n117_n120_without_handler_or_hook_it_is_not_supported() {
     rig.pane.actions([ActionView::new("go", "Go")]).unwrap();
     let bodies = [
         ("panes/p/send", json!({"requestId": "1", "text": "a"})),
-        (
-            "panes/p/send",
-            json!({"requestId": "2", "text": "a", "steer": true}),
-        ),
+        ("panes/p/send", json!({"requestId": "2", "text": "a", "steer": true})),
         ("panes/p/stop", json!({"requestId": "3"})),
         ("panes/p/actions/go", json!({"requestId": "4"})),
     ];
     for (path, body) in bodies {
-        assert_eq!(
-            rig.post(path, body).await.refusal(),
-            (409, "not-supported"),
-            "{path}"
-        );
+        assert_eq!(rig.post(path, body).await.refusal(), (409, "not-supported"), "{path}");
     }
 }
 
@@ -217,28 +179,17 @@ async fn n119_a_handler_of_the_pane_goes_first() {
         seen.note(format!("own {}", request.text));
         async { Ok(()) }
     });
-    rig.pane
-        .on_steer(async |_| Err(HookError::refused("Not now.")));
+    rig.pane.on_steer(async |_| Err(HookError::refused("Not now.")));
     rig.pane.on_stop(async |_| Ok(()));
     rig.pane.on_action(async |_| Ok(()));
     add_pane(&rig.core, "q");
-    rig.post("panes/p/send", json!({"requestId": "1", "text": "a"}))
-        .await;
-    rig.post("panes/q/send", json!({"requestId": "2", "text": "b"}))
-        .await;
+    rig.post("panes/p/send", json!({"requestId": "1", "text": "a"})).await;
+    rig.post("panes/q/send", json!({"requestId": "2", "text": "b"})).await;
     assert_eq!(takes.taken(), ["own a", "send b queued=false"]);
     let steer = json!({"requestId": "3", "text": "a", "steer": true});
     let reply = rig.post("panes/p/send", steer).await;
-    assert_eq!(
-        (reply.refusal(), &reply.json["reason"]),
-        ((409, "refused"), &json!("Not now."))
-    );
-    assert_eq!(
-        rig.post("panes/p/stop", json!({"requestId": "4"}))
-            .await
-            .status,
-        200
-    );
+    assert_eq!((reply.refusal(), &reply.json["reason"]), ((409, "refused"), &json!("Not now.")));
+    assert_eq!(rig.post("panes/p/stop", json!({"requestId": "4"})).await.status, 200);
     assert!(takes.taken().is_empty());
 }
 
@@ -247,55 +198,30 @@ async fn n118_n139_n140_n141_what_is_off_is_not_supported() {
     let takes = Takes::default();
     let options = CoreOptions {
         hooks: SharedHooks::new(takes.clone()),
-        caps: Some(Caps {
-            asks: true,
-            ..Caps::NONE
-        }),
+        caps: Some(Caps { asks: true, ..Caps::NONE }),
         ..CoreOptions::default()
     };
     let rig = Rig::with(options);
     let caps = rig.get("hello").await.json["caps"].clone();
-    assert_eq!(
-        caps.as_object()
-            .unwrap()
-            .values()
-            .filter(|cap| **cap == true)
-            .count(),
-        1
-    );
+    assert_eq!(caps.as_object().unwrap().values().filter(|cap| **cap == true).count(), 1);
     let bodies = [
         ("panes/p/send", json!({"requestId": "1", "text": "a"})),
-        (
-            "panes/p/send",
-            json!({"requestId": "2", "text": "a", "steer": true}),
-        ),
+        ("panes/p/send", json!({"requestId": "2", "text": "a", "steer": true})),
         ("panes/p/stop", json!({"requestId": "3"})),
         ("panes/p/actions/go", json!({"requestId": "4"})),
-        (
-            "rename",
-            json!({"requestId": "5", "target": {"pane": "p"}, "title": "x"}),
-        ),
+        ("rename", json!({"requestId": "5", "target": {"pane": "p"}, "title": "x"})),
         ("close", json!({"requestId": "6", "target": {"pane": "p"}})),
         ("reopen", json!({"requestId": "7", "sessionId": "p"})),
         ("start", json!({"requestId": "8", "starterId": "s"})),
     ];
     for (path, body) in bodies {
-        assert_eq!(
-            rig.post(path, body).await.refusal(),
-            (409, "not-supported"),
-            "{path}"
-        );
+        assert_eq!(rig.post(path, body).await.refusal(), (409, "not-supported"), "{path}");
     }
     assert_eq!(rig.get("history").await.refusal(), (409, "not-supported"));
     assert!(takes.taken().is_empty());
 
-    let options = CoreOptions {
-        caps: Some(Caps {
-            asks: false,
-            ..Caps::ALL
-        }),
-        ..CoreOptions::default()
-    };
+    let options =
+        CoreOptions { caps: Some(Caps { asks: false, ..Caps::ALL }), ..CoreOptions::default() };
     let rig = Rig::with(options);
     let _ask = rig.pane.ask(AskInput::approval("Q").id("q")).unwrap();
     let reply = rig.answer("q", "r", json!({"optionIds": ["allow"]})).await;
@@ -305,21 +231,13 @@ async fn n118_n139_n140_n141_what_is_off_is_not_supported() {
 #[tokio::test]
 async fn n121_a_rename_is_applied() {
     let (rig, takes) = rig();
-    for (number, target) in [
-        json!({"pane": "p"}),
-        json!({"tab": "w:t"}),
-        json!({"workspace": "w"}),
-    ]
-    .iter()
-    .enumerate()
+    for (number, target) in
+        [json!({"pane": "p"}), json!({"tab": "w:t"}), json!({"workspace": "w"})].iter().enumerate()
     {
         let body =
             json!({"requestId": number.to_string(), "target": target, "title": " new\nname"});
         let reply = rig.post("rename", body).await;
-        assert_eq!(
-            (reply.status, &reply.json["title"]),
-            (200, &json!(" new name"))
-        );
+        assert_eq!((reply.status, &reply.json["title"]), (200, &json!(" new name")));
     }
     let state = rig.get("state").await.json;
     assert_eq!(state["panes"][0]["title"], " new name");
@@ -328,15 +246,9 @@ async fn n121_a_rename_is_applied() {
     assert_eq!(takes.taken().len(), 3);
     let body = json!({"requestId": "r", "target": {"pane": "p"}, "title": "no"});
     assert_eq!(rig.post("rename", body).await.refusal(), (409, "refused"));
-    assert_eq!(
-        rig.get("state").await.json["panes"][0]["title"],
-        " new name"
-    );
+    assert_eq!(rig.get("state").await.json["panes"][0]["title"], " new name");
     let body = json!({"requestId": "r", "target": {"tab": "w:none"}, "title": "x"});
-    assert_eq!(
-        rig.post("rename", body).await.refusal(),
-        (404, "unknown-target")
-    );
+    assert_eq!(rig.post("rename", body).await.refusal(), (404, "unknown-target"));
 }
 
 #[tokio::test]
@@ -348,15 +260,8 @@ async fn n090_n122_a_close_removes_all_inside_it() {
     assert_eq!(rig.post("close", body.clone()).await.status, 200);
     assert!(ask.await.is_err());
     let state = rig.get("state").await.json;
-    assert_eq!(
-        (&state["workspaces"], &state["panes"]),
-        (&json!([]), &json!([]))
-    );
-    assert_eq!(
-        rig.post("close", body).await.json["replayed"],
-        true,
-        "also when it is gone"
-    );
+    assert_eq!((&state["workspaces"], &state["panes"]), (&json!([]), &json!([])));
+    assert_eq!(rig.post("close", body).await.json["replayed"], true, "also when it is gone");
     assert_eq!(takes.taken(), ["close Workspace(\"w\")"]);
     assert!(!rig.pane.is_open());
 }
@@ -365,35 +270,21 @@ async fn n090_n122_a_close_removes_all_inside_it() {
 async fn n123_reopen_without_a_hook_brings_back_what_was_closed_here() {
     let rig = Rig::new();
     rig.pane.reply("r", "text").unwrap();
-    rig.post("close", json!({"requestId": "1", "target": {"tab": "w:t"}}))
-        .await;
-    let reply = rig
-        .post("reopen", json!({"requestId": "2", "sessionId": "p"}))
-        .await;
+    rig.post("close", json!({"requestId": "1", "target": {"tab": "w:t"}})).await;
+    let reply = rig.post("reopen", json!({"requestId": "2", "sessionId": "p"})).await;
     assert_eq!((reply.status, &reply.json["paneId"]), (200, &json!("p")));
     let view = rig.view().await;
     assert_eq!(view["items"][0]["id"], "r");
-    assert_eq!(
-        rig.get("state").await.json["workspaces"][0]["tabs"][0]["panes"],
-        json!(["p"])
-    );
+    assert_eq!(rig.get("state").await.json["workspaces"][0]["tabs"][0]["panes"], json!(["p"]));
     assert!(rig.pane.is_open(), "the handle is of the pane again");
-    let never = rig
-        .post("reopen", json!({"requestId": "3", "sessionId": "never"}))
-        .await;
-    assert_eq!(
-        never.refusal(),
-        (404, "unknown-session"),
-        "N124: that needs a hook"
-    );
+    let never = rig.post("reopen", json!({"requestId": "3", "sessionId": "never"})).await;
+    assert_eq!(never.refusal(), (404, "unknown-session"), "N124: that needs a hook");
 }
 
 #[tokio::test]
 async fn n124_a_hook_brings_back_what_was_closed_before() {
     let (rig, takes) = rig();
-    let reply = rig
-        .post("reopen", json!({"requestId": "1", "sessionId": "old"}))
-        .await;
+    let reply = rig.post("reopen", json!({"requestId": "1", "sessionId": "old"})).await;
     assert_eq!(reply.json["paneId"], "old");
     assert_eq!(takes.taken(), ["reopen old"]);
     assert_eq!(rig.get("state").await.json["panes"][1]["id"], "old");
@@ -402,30 +293,19 @@ async fn n124_a_hook_brings_back_what_was_closed_before() {
 #[tokio::test]
 async fn starters_start() {
     let (rig, takes) = rig();
-    rig.core
-        .starters([ActionView::new("new", "New").icon("play")])
-        .unwrap();
+    rig.core.starters([ActionView::new("new", "New").icon("play")]).unwrap();
     assert_eq!(rig.get("state").await.json["starters"][0]["id"], "new");
     let start = json!({"requestId": "1", "starterId": "new", "workspaceId": "w", "text": "go"});
     assert_eq!(rig.post("start", start).await.json["paneId"], "new");
     assert_eq!(takes.taken(), ["start new"]);
-    let unknown = rig
-        .post("start", json!({"requestId": "2", "starterId": "none"}))
-        .await;
+    let unknown = rig.post("start", json!({"requestId": "2", "starterId": "none"})).await;
     assert_eq!(unknown.refusal(), (404, "unknown-starter"));
     let failing = json!({"requestId": "3", "starterId": "new", "text": "break"});
     let reply = rig.post("start", failing).await;
     assert_eq!(reply.refusal(), (500, "failed"));
-    assert!(
-        !reply.json.to_string().contains("no room"),
-        "the message is for the log"
-    );
+    assert!(!reply.json.to_string().contains("no room"), "the message is for the log");
     let again = json!({"requestId": "3", "starterId": "new"});
-    assert_eq!(
-        rig.post("start", again).await.status,
-        200,
-        "a failure keeps nothing"
-    );
+    assert_eq!(rig.post("start", again).await.status, 200, "a failure keeps nothing");
 }
 
 #[tokio::test]
@@ -447,9 +327,7 @@ async fn n108_n109_a_running_request_is_joined() {
     let first = rig.post("panes/p/send", body.clone());
     let second = async {
         begun.notified().await;
-        let differs = rig
-            .post("panes/p/send", json!({"requestId": "r", "text": "b"}))
-            .await;
+        let differs = rig.post("panes/p/send", json!({"requestId": "r", "text": "b"})).await;
         assert_eq!(differs.refusal(), (400, "bad-request"));
         let joined = rig.post("panes/p/send", body.clone());
         let let_go = async {
@@ -460,10 +338,7 @@ async fn n108_n109_a_running_request_is_joined() {
     };
     let (first, second) = tokio::join!(first, second);
     assert_eq!((first.status, &first.json["replayed"]), (200, &json!(null)));
-    assert_eq!(
-        (second.status, &second.json["replayed"]),
-        (200, &json!(true))
-    );
+    assert_eq!((second.status, &second.json["replayed"]), (200, &json!(true)));
     assert_eq!(*runs.lock().unwrap(), 1);
 }
 
@@ -496,16 +371,9 @@ async fn a_handler_that_panics_is_a_failure() {
     let rig = Rig::new();
     rig.pane.on_send(async |_| panic!("broken"));
     let body = json!({"requestId": "r", "text": "a"});
-    assert_eq!(
-        rig.post("panes/p/send", body.clone()).await.refusal(),
-        (500, "failed")
-    );
+    assert_eq!(rig.post("panes/p/send", body.clone()).await.refusal(), (500, "failed"));
     rig.pane.on_send(async |_| Ok(()));
-    assert_eq!(
-        rig.post("panes/p/send", body).await.status,
-        200,
-        "and may be tried again"
-    );
+    assert_eq!(rig.post("panes/p/send", body).await.status, 200, "and may be tried again");
 }
 
 #[tokio::test(start_paused = true)]
@@ -523,17 +391,10 @@ async fn n230_a_stop_waits_two_seconds_and_goes_ahead() {
         }
     }
     let waited = begin.elapsed();
-    assert!(
-        waited >= Duration::from_secs(2) && waited < Duration::from_secs(3),
-        "{waited:?}"
-    );
+    assert!(waited >= Duration::from_secs(2) && waited < Duration::from_secs(3), "{waited:?}");
     // Other writes wait on.
     let answer = rig.post("panes/p/send", json!({"requestId": "3", "text": "b"}));
-    assert!(
-        tokio::time::timeout(Duration::from_secs(60), answer)
-            .await
-            .is_err()
-    );
+    assert!(tokio::time::timeout(Duration::from_secs(60), answer).await.is_err());
 }
 
 #[tokio::test]
@@ -553,24 +414,15 @@ async fn n125_n126_n127_n128_n130_n138_history_is_the_providers() {
     rig.core.history(history);
     assert_eq!(rig.get("hello").await.json["caps"]["history"], true, "N138");
     let rows = rig.get("history?limit=2").await.json;
-    assert_eq!(
-        (&rows["rows"][0]["id"], &rows["rows"][1]["id"]),
-        (&json!("s2"), &json!("s1"))
-    );
+    assert_eq!((&rows["rows"][0]["id"], &rows["rows"][1]["id"]), (&json!("s2"), &json!("s1")));
     let next = rows["next"].as_str().unwrap();
     let rest = rig.get(&format!("history?limit=2&after={next}")).await.json;
-    assert_eq!(
-        (&rest["rows"][0]["id"], &rest["rows"][0]["items"]),
-        (&json!("s0"), &json!(5))
-    );
+    assert_eq!((&rest["rows"][0]["id"], &rest["rows"][0]["items"]), (&json!("s0"), &json!(5)));
     assert!(rest.get("next").is_none());
     let items = rig.get("history/s0?limit=4").await.json;
     assert_eq!(items["items"][0]["id"], "r4", "newest first");
     assert_eq!(items["items"].as_array().unwrap().len(), 4);
-    assert_eq!(
-        rig.get("history/none").await.refusal(),
-        (404, "unknown-session")
-    );
+    assert_eq!(rig.get("history/none").await.refusal(), (404, "unknown-session"));
 }
 
 /// N093 and N254: the card is made of the call, and its ids are the call's.
@@ -583,11 +435,7 @@ async fn n092_n094_n096_n097_n098_n099_one_call_is_asked_about() {
     let pane = rig.pane.clone();
     let ask = || {
         let (pane, arguments) = (pane.clone(), arguments.clone());
-        async move {
-            pane.require_approval("refund", &arguments, "call-1", None)
-                .await
-                .unwrap()
-        }
+        async move { pane.require_approval("refund", &arguments, "call-1", None).await.unwrap() }
     };
     let answering = async |options: serde_json::Value| {
         tokio::task::yield_now().await;
@@ -606,10 +454,7 @@ async fn n092_n094_n096_n097_n098_n099_one_call_is_asked_about() {
     };
     let (approval, ()) = tokio::join!(ask(), answering(json!(["allow"])));
     assert!(approval.approved);
-    assert_eq!(
-        approval.ask_id,
-        agent_presence::collie::ask_id_for("p", "call-1")
-    );
+    assert_eq!(approval.ask_id, agent_presence::collie::ask_id_for("p", "call-1"));
     let (approval, ()) = tokio::join!(ask(), answering(json!(["deny"])));
     assert!(!approval.approved);
     let (approval, ()) = tokio::join!(ask(), async {
@@ -625,9 +470,7 @@ async fn n099_n100_a_timeout_never_approves() {
     let rig = Rig::new();
     let timeout = Some(Duration::from_secs(600));
     let arguments = json!({});
-    let asked = rig
-        .pane
-        .require_approval("refund", &arguments, "call-1", timeout);
+    let asked = rig.pane.require_approval("refund", &arguments, "call-1", timeout);
     let approval = asked.await.unwrap();
     assert!(!approval.approved);
     assert_eq!(approval.decided_by, DecidedBy::Timeout);

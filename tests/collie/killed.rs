@@ -22,27 +22,21 @@ fn post(socket: &Path, path: &str, body: &Value) -> Option<Value> {
     let mut answer = String::new();
     stream.read_to_string(&mut answer).ok()?;
     let (head, body) = answer.split_once("\r\n\r\n")?;
-    head.starts_with("HTTP/1.1 200")
-        .then(|| serde_json::from_str(body).ok())?
+    head.starts_with("HTTP/1.1 200").then(|| serde_json::from_str(body).ok())?
 }
 
 #[test]
 fn no_acknowledged_answer_is_lost_by_a_kill() {
     let folder = folder();
     let receipts = folder.path().join("receipts");
-    let kills: u64 = std::env::var("COLLIE_KILLS")
-        .ok()
-        .and_then(|kills| kills.parse().ok())
-        .unwrap_or(300);
+    let kills: u64 =
+        std::env::var("COLLIE_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(300);
     let (mut acknowledged, mut before) = (0, None::<(String, Value, Value)>);
     for round in 0..=kills {
         let mut agent = Agent::start_with(folder.path(), &[&receipts]);
         if let Some((path, body, first)) = before.take() {
             let mut again = post(&agent.socket(), &path, &body).expect("it is answered again");
-            assert_eq!(
-                again.as_object_mut().unwrap().remove("replayed"),
-                Some(json!(true))
-            );
+            assert_eq!(again.as_object_mut().unwrap().remove("replayed"), Some(json!(true)));
             assert_eq!(again, first);
             acknowledged += 1;
         }
@@ -60,8 +54,5 @@ fn no_acknowledged_answer_is_lost_by_a_kill() {
         agent.kill();
         before = posting.join().unwrap().map(|first| (path, body, first));
     }
-    assert!(
-        acknowledged > 0,
-        "the kills were all too early to show anything"
-    );
+    assert!(acknowledged > 0, "the kills were all too early to show anything");
 }

@@ -62,8 +62,7 @@ impl ReceiptStore for DiskStore {
     }
 
     fn begin(&self, id: &str) -> io::Result<()> {
-        self.write(|disk| disk.begun.insert(id.to_owned()))
-            .map(|_| ())
+        self.write(|disk| disk.begun.insert(id.to_owned())).map(|_| ())
     }
 
     fn put(&self, receipt: Receipt) -> io::Result<()> {
@@ -133,25 +132,13 @@ fn live(
     seen: &Arc<Mutex<Seen>>,
     hang: &Arc<std::sync::atomic::AtomicBool>,
 ) -> Life {
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_time()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
     let receipts = Arc::new(disk.clone());
-    let core = Core::new(CoreOptions {
-        receipts,
-        ..CoreOptions::default()
-    })
-    .unwrap();
+    let core = Core::new(CoreOptions { receipts, ..CoreOptions::default() }).unwrap();
     let pane = add_pane(&core, "p");
     let (seen, hang) = (seen.clone(), hang.clone());
     pane.on_send(move |request| {
-        *seen
-            .lock()
-            .unwrap()
-            .runs
-            .entry(request.request_id)
-            .or_default() += 1;
+        *seen.lock().unwrap().runs.entry(request.request_id).or_default() += 1;
         let hangs = hang.load(std::sync::atomic::Ordering::Relaxed);
         async move {
             if hangs {
@@ -161,12 +148,7 @@ fn live(
         }
     });
     core.ready();
-    Life {
-        runtime,
-        core,
-        pane,
-        raised: HashMap::new(),
-    }
+    Life { runtime, core, pane, raised: HashMap::new() }
 }
 
 impl Model {
@@ -175,15 +157,7 @@ impl Model {
         let life = live(&disk, &seen, &hang);
         disk.0.lock().unwrap().slow = number.is_multiple_of(4);
         let dice = Dice(number.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
-        Self {
-            dice,
-            disk,
-            seen,
-            hang,
-            life,
-            questions: 0,
-            requests: Vec::new(),
-        }
+        Self { dice, disk, seen, hang, life, questions: 0, requests: Vec::new() }
     }
 
     fn step(&mut self) {
@@ -228,10 +202,7 @@ impl Model {
                         .is_some_and(|stored| stored.ask_id == ask && stored.value == answer.value)
                 });
                 if !kept {
-                    seen.lock()
-                        .unwrap()
-                        .faults
-                        .push("an answer was given before it was durable");
+                    seen.lock().unwrap().faults.push("an answer was given before it was durable");
                 }
             }
             let mut seen = seen.lock().unwrap();
@@ -240,20 +211,9 @@ impl Model {
             }
         };
         // An answer that waits from before a crash is given to this question, whole.
-        let waiting = self
-            .disk
-            .0
-            .lock()
-            .unwrap()
-            .untaken
-            .get(&("p".to_owned(), id.clone()))
-            .cloned();
-        if self
-            .life
-            .pane
-            .ask_with(AskInput::approval("May I?").id(&id), told)
-            .is_ok()
-        {
+        let waiting =
+            self.disk.0.lock().unwrap().untaken.get(&("p".to_owned(), id.clone())).cloned();
+        if self.life.pane.ask_with(AskInput::approval("May I?").id(&id), told).is_ok() {
             let before = self.life.raised.insert(id, question);
             if let (Some(waiting), None) = (waiting, before) {
                 let seen = self.seen.lock().unwrap();
@@ -266,20 +226,13 @@ impl Model {
     }
 
     fn new_answer(&mut self) -> (String, Value) {
-        let option = if self.dice.roll(2) == 0 {
-            "allow"
-        } else {
-            "deny"
-        };
+        let option = if self.dice.roll(2) == 0 { "allow" } else { "deny" };
         let path = format!("panes/p/asks/{}", self.ask_id());
         self.new_request(path, json!({"answer": {"optionIds": [option]}}))
     }
 
     fn new_send(&mut self) -> (String, Value) {
-        self.new_request(
-            "panes/p/send".to_owned(),
-            json!({"text": "go", "steer": false}),
-        )
+        self.new_request("panes/p/send".to_owned(), json!({"text": "go", "steer": false}))
     }
 
     fn new_request(&mut self, path: String, mut body: Value) -> (String, Value) {
@@ -331,15 +284,9 @@ impl Model {
         let id = body["requestId"].as_str().unwrap().to_owned();
         let mut seen = self.seen.lock().unwrap();
         assert!(seen.faults.is_empty(), "{:?}", seen.faults);
-        assert!(
-            seen.runs.get(&id).copied().unwrap_or(0) <= 1,
-            "{id} ran twice"
-        );
+        assert!(seen.runs.get(&id).copied().unwrap_or(0) <= 1, "{id} ran twice");
         if status != 200 {
-            assert!(
-                !seen.acknowledged.contains_key(&id),
-                "{id} was taken back: {reply}"
-            );
+            assert!(!seen.acknowledged.contains_key(&id), "{id} was taken back: {reply}");
             return;
         }
         let replayed = reply.as_object_mut().unwrap().remove("replayed").is_some();
@@ -356,10 +303,7 @@ impl Model {
                 panic!("an acknowledged answer did not reach the agent");
             };
             assert_eq!(answer.option_ids()[0], option);
-            assert!(
-                seen.decided.insert(*question, option).is_none(),
-                "answered twice"
-            );
+            assert!(seen.decided.insert(*question, option).is_none(), "answered twice");
         }
     }
 
@@ -394,19 +338,13 @@ async fn post(core: Core, path: String, body: Value) -> (u16, Value) {
         body: body.to_string().into_bytes(),
     };
     let response = core.handle(request, Caller::Other).await;
-    (
-        response.status,
-        serde_json::from_slice(&response.body).unwrap(),
-    )
+    (response.status, serde_json::from_slice(&response.body).unwrap())
 }
 
 #[test]
 fn n109_n114_n116_n275_n276_no_action_runs_twice_and_no_answer_is_lost() {
     let number = |name: &str, unless: u64| {
-        std::env::var(name)
-            .ok()
-            .and_then(|value| value.parse().ok())
-            .unwrap_or(unless)
+        std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(unless)
     };
     let first = number("COLLIE_MODEL_SEED", 1);
     for seed in first..first + number("COLLIE_MODEL_RUNS", 300) {

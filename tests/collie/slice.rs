@@ -9,10 +9,7 @@ use crate::rig::{Rig, add_pane};
 
 #[tokio::test]
 async fn n017_n143_n144_n233_hello_says_who_is_there() {
-    let options = CoreOptions {
-        host_name: "desk".to_owned(),
-        ..CoreOptions::default()
-    };
+    let options = CoreOptions { host_name: "desk".to_owned(), ..CoreOptions::default() };
     let rig = Rig::with(options);
     let hello = rig.get("hello").await;
     assert_eq!(hello.status, 200);
@@ -26,16 +23,8 @@ async fn n017_n143_n144_n233_hello_says_who_is_there() {
         "steer", "terminal",
     ];
     assert!(hello.json["caps"].as_object().unwrap().keys().eq(caps));
-    assert!(
-        hello.json["runtime"]
-            .as_str()
-            .unwrap()
-            .starts_with("agent-presence/")
-    );
-    assert_eq!(
-        hello.header("content-type"),
-        Some("application/json; charset=utf-8")
-    );
+    assert!(hello.json["runtime"].as_str().unwrap().starts_with("agent-presence/"));
+    assert_eq!(hello.header("content-type"), Some("application/json; charset=utf-8"));
     assert_eq!(hello.header("cache-control"), Some("no-store"));
     assert_eq!(hello.header("x-content-type-options"), Some("nosniff"));
     assert_eq!(hello.header("referrer-policy"), Some("no-referrer"));
@@ -188,10 +177,7 @@ async fn a_later_pane_of_the_same_id_is_another_one() {
 
 #[tokio::test]
 async fn n069_n133_n134_n135_a_reader_behind_the_tail_gets_the_view() {
-    let options = CoreOptions {
-        tail_limit: 5,
-        ..CoreOptions::default()
-    };
+    let options = CoreOptions { tail_limit: 5, ..CoreOptions::default() };
     let rig = Rig::with(options);
     let cursor = rig.view().await["cursor"].as_str().unwrap().to_owned();
     for number in 0..6 {

@@ -32,12 +32,7 @@ fn an_old_server_is_known_by_its_ping() {
     reporter.report(State::Working, None);
     herdr.wait_for_state("working");
     assert!(reporter.finish(PATIENCE));
-    assert!(
-        herdr
-            .requests()
-            .iter()
-            .all(|request| request.resume().is_none())
-    );
+    assert!(herdr.requests().iter().all(|request| request.resume().is_none()));
     assert_eq!(reporter.status().version.as_deref(), Some("0.8.2"));
 }
 
@@ -51,11 +46,7 @@ fn a_hung_herdr_costs_an_exit_its_limit_and_no_more() {
         reporter.release();
         let start = Instant::now();
         assert!(!reporter.finish(EXIT));
-        assert!(
-            start.elapsed() < EXIT + Duration::from_millis(50),
-            "{way:?}: {:?}",
-            start.elapsed()
-        );
+        assert!(start.elapsed() < EXIT + SLACK, "{way:?}: {:?}", start.elapsed());
     }
 }
 
@@ -74,11 +65,7 @@ fn a_failed_state_comes_without_anybody_doing_anything() {
         let reporter = start(environment(&herdr, way, ""));
         reporter.report(State::Working, None);
         wait_until(&reporter, |status| status.settled);
-        assert_eq!(
-            herdr.requests_of("pane.report_agent").len(),
-            3,
-            "{way:?} {behaviour:?}"
-        );
+        assert_eq!(herdr.requests_of("pane.report_agent").len(), 3, "{way:?} {behaviour:?}");
         herdr.wait_for_state("working");
     };
     // Each waits 0.75 s of backoff: all at once.
@@ -96,8 +83,7 @@ fn a_source_that_somebody_muted_is_heard_again() {
     let herdr = FakeHerdr::start(Behaviour::Answers);
     herdr.change(|model| {
         let pane = model.panes.get_mut("w1:p1").unwrap();
-        pane.seqs
-            .insert("my-agent".to_owned(), 9_000_000_000_000_000);
+        pane.seqs.insert("my-agent".to_owned(), 9_000_000_000_000_000);
     });
     let reporter = start(environment(&herdr, Way::Socket, ""));
     reporter.session("s1", Some(resume()));
@@ -121,10 +107,7 @@ fn a_refused_command_never_takes_the_state_with_it() {
             reporter.report(State::Working, None);
             herdr.wait_for_state("working");
             let reports = herdr.requests_of("pane.report_agent");
-            let carried: Vec<_> = reports
-                .iter()
-                .map(|report| report.resume().is_some())
-                .collect();
+            let carried: Vec<_> = reports.iter().map(|report| report.resume().is_some()).collect();
             assert_eq!(carried, [true, false], "{code} {way:?}");
         }
     }
@@ -152,10 +135,7 @@ fn a_full_backlog_is_no_hang() {
     let reporter = start(environment);
     reporter.report(State::Working, None);
     herdr.wait_for_state("working");
-    assert_eq!(
-        wait_until(&reporter, |status| status.settled).transport,
-        Some(TransportKind::Cli)
-    );
+    assert_eq!(wait_until(&reporter, |status| status.settled).transport, Some(TransportKind::Cli));
 }
 
 #[test]
@@ -182,7 +162,7 @@ fn a_missing_program_is_an_error_to_tell_and_nothing_else() {
     let begun = Instant::now();
     reporter.release();
     assert!(!reporter.finish(EXIT));
-    assert!(begun.elapsed() < EXIT + Duration::from_millis(50));
+    assert!(begun.elapsed() < EXIT + SLACK);
 }
 
 #[test]

@@ -39,21 +39,12 @@ fn is_shown(herdr: &FakeHerdr, source: &str, state: &str, seq: Option<u64>) -> b
 fn it_sleeps_when_bytes_are_late_and_needs_the_newline() {
     let herdr = FakeHerdr::start(Behaviour::Answers);
     let begun = Instant::now();
-    let answer = send(
-        &herdr,
-        &["{\"id\":\"r1\",\"method\":\"ping\",", "\"params\":{}}\n"],
-    );
+    let answer = send(&herdr, &["{\"id\":\"r1\",\"method\":\"ping\",", "\"params\":{}}\n"]);
     assert!(answer.contains("\"version\":\"0.9.3\""), "{answer}");
-    assert!(
-        begun.elapsed() >= Duration::from_millis(100),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() >= Duration::from_millis(100), "{:?}", begun.elapsed());
 
     let mut stream = UnixStream::connect(herdr.socket_path()).unwrap();
-    stream
-        .write_all(b"{\"id\":\"r1\",\"method\":\"ping\",\"params\":{}}")
-        .unwrap();
+    stream.write_all(b"{\"id\":\"r1\",\"method\":\"ping\",\"params\":{}}").unwrap();
     stream.shutdown(std::net::Shutdown::Write).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
@@ -90,29 +81,19 @@ fn it_counts_for_each_source_and_ignores_what_is_not_higher() {
         assert_eq!(shown, expected, "{source} {state} {seq:?}");
     }
     herdr.change(support::fake_herdr::model::Model::hand_off);
-    assert!(
-        is_shown(&herdr, "s", "blocked", Some(1)),
-        "a hand-off forgets the numbers"
-    );
+    assert!(is_shown(&herdr, "s", "blocked", Some(1)), "a hand-off forgets the numbers");
 }
 
 #[test]
 fn it_releases_only_for_the_holder() {
     let herdr = FakeHerdr::start(Behaviour::Answers);
     assert!(is_shown(&herdr, "s", "working", Some(1)));
-    for (source, agent, seq, is_held) in [
-        ("other", "a", 9, true),
-        ("s", "b", 2, true),
-        ("s", "a", 2, true),
-        ("s", "a", 3, false),
-    ] {
+    for (source, agent, seq, is_held) in
+        [("other", "a", 9, true), ("s", "b", 2, true), ("s", "a", 2, true), ("s", "a", 3, false)]
+    {
         let params = json!({"pane_id": "w1:p1", "source": source, "agent": agent, "seq": seq});
         ask(&herdr, "pane.release_agent", &params);
-        assert_eq!(
-            herdr.pane("w1:p1").holder.is_some(),
-            is_held,
-            "{source} {agent} {seq}"
-        );
+        assert_eq!(herdr.pane("w1:p1").holder.is_some(), is_held, "{source} {agent} {seq}");
     }
 }
 
@@ -129,25 +110,14 @@ fn it_refuses_commands_by_the_rules() {
         answer["error"]["code"].as_str().map(str::to_owned)
     };
     let not_accepted = Some("resume_not_accepted".to_owned());
-    assert_eq!(
-        refused("pane.report_agent_session", json!(["a"])),
-        not_accepted
-    );
+    assert_eq!(refused("pane.report_agent_session", json!(["a"])), not_accepted);
     let invalid = Some("invalid_resume_argv".to_owned());
-    for argv in [
-        json!([]),
-        json!(["./a"]),
-        json!(["a", "it's"]),
-        json!(["a", "\u{85}"]),
-        json!("a"),
-    ] {
+    for argv in
+        [json!([]), json!(["./a"]), json!(["a", "it's"]), json!(["a", "\u{85}"]), json!("a")]
+    {
         assert_eq!(refused("pane.report_agent", argv), invalid);
     }
-    assert_eq!(
-        refused("pane.report_agent", json!(["a", ""])),
-        None,
-        "its number was not used up"
-    );
+    assert_eq!(refused("pane.report_agent", json!(["a", ""])), None, "its number was not used up");
     assert_eq!(herdr.pane("w1:p1").resume.unwrap(), ["a", ""]);
 }
 

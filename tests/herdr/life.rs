@@ -21,24 +21,13 @@ fn the_whole_life_of_a_session() {
         reporter.report(State::Idle, None);
         herdr.wait_for_state("idle");
         reporter.release();
-        assert!(
-            reporter.finish(PATIENCE),
-            "{way:?}: {:?}",
-            reporter.status()
-        );
+        assert!(reporter.finish(PATIENCE), "{way:?}: {:?}", reporter.status());
         let pane = herdr.pane("w1:p1");
         assert_eq!((pane.holder, pane.resume), (None, None), "{way:?}");
-        assert_eq!(
-            pane.metadata["my-agent"],
-            serde_json::json!({}),
-            "cleared before the release"
-        );
+        assert_eq!(pane.metadata["my-agent"], serde_json::json!({}), "cleared before the release");
         assert_eq!(reports(&herdr).last().unwrap(), "pane.release_agent");
         let seqs: Vec<_> = herdr.requests().iter().filter_map(Request::seq).collect();
-        assert!(
-            seqs.is_sorted_by(|before, after| before < after),
-            "{way:?}: {seqs:?}"
-        );
+        assert!(seqs.is_sorted_by(|before, after| before < after), "{way:?}: {seqs:?}");
         let expected = match way {
             Way::Socket => TransportKind::Socket,
             Way::Cli => TransportKind::Cli,
@@ -72,11 +61,7 @@ fn metadata_is_one_call_and_cleaned() {
         let herdr = FakeHerdr::start(Behaviour::Answers);
         let reporter = start(environment(&herdr, way, ""));
         reporter.report(State::Idle, None);
-        reporter.metadata(
-            Metadata::new()
-                .title("Fix\nthe build")
-                .display_agent("My Agent"),
-        );
+        reporter.metadata(Metadata::new().title("Fix\nthe build").display_agent("My Agent"));
         assert!(reporter.finish(PATIENCE));
         let expected = serde_json::json!({"title": "Fix the build", "display_agent": "My Agent"});
         assert_eq!(herdr.pane("w1:p1").metadata["my-agent"], expected);
@@ -87,10 +72,7 @@ fn metadata_is_one_call_and_cleaned() {
 #[test]
 fn a_reporter_works_inside_a_runtime_too() {
     let herdr = FakeHerdr::start(Behaviour::Answers);
-    let runtime = tokio::runtime::Builder::new_current_thread()
-        .enable_all()
-        .build()
-        .unwrap();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     runtime.block_on(async {
         let reporter = start(environment(&herdr, Way::Socket, ""));
         reporter.report(State::Working, None);
@@ -114,10 +96,7 @@ fn doctor_sees_who_holds_the_pane() {
     };
     let seen = inspect(environment(&herdr, Way::Socket, ""));
     assert_eq!(seen.transport, Ok(TransportKind::Socket));
-    assert_eq!(
-        (seen.version.as_deref(), seen.takes_resume_commands),
-        (Some("0.9.3"), Some(true))
-    );
+    assert_eq!((seen.version.as_deref(), seen.takes_resume_commands), (Some("0.9.3"), Some(true)));
     assert_eq!(
         (seen.holder.as_deref(), seen.shown_state.as_deref()),
         (Some("my-agent"), Some("blocked"))
@@ -130,10 +109,5 @@ fn doctor_sees_who_holds_the_pane() {
     );
     let nobody =
         inspect(Environment::new("w1:p1", folder.path().join("none")).with_binary("/nope"));
-    assert!(
-        nobody
-            .transport
-            .unwrap_err()
-            .contains("no connection to Herdr's socket")
-    );
+    assert!(nobody.transport.unwrap_err().contains("no connection to Herdr's socket"));
 }

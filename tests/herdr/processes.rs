@@ -13,11 +13,7 @@ struct OffBy(i64);
 impl Clock for OffBy {
     fn now(&self) -> SystemTime {
         let by = Duration::from_secs(self.0.unsigned_abs());
-        if self.0 < 0 {
-            SystemTime::now() - by
-        } else {
-            SystemTime::now() + by
-        }
+        if self.0 < 0 { SystemTime::now() - by } else { SystemTime::now() + by }
     }
 }
 
@@ -26,28 +22,17 @@ fn a_hung_program_is_killed_with_its_children_and_reaped() {
     let folder = tempfile::tempdir().unwrap();
     let pids = folder.path().join("pids");
     let program = folder.path().join("herdr");
-    let script = format!(
-        "#!/bin/sh\nsleep 3600 &\necho $$ $! >>'{}'\nwait\n",
-        pids.display()
-    );
+    let script = format!("#!/bin/sh\nsleep 3600 &\necho $$ $! >>'{}'\nwait\n", pids.display());
     write_program(&program, &script);
     let socket = folder.path().join("none.sock");
     let reporter = start(Environment::new("w1:p1", socket).with_binary(program));
     reporter.report(State::Working, None);
     let begun = Instant::now();
     let status = wait_until(&reporter, |status| status.last_error.is_some());
-    assert_eq!(
-        status.last_error.as_deref(),
-        Some("Herdr said nothing for 1500 ms")
-    );
+    assert_eq!(status.last_error.as_deref(), Some("Herdr said nothing for 1500 ms"));
     assert!(begun.elapsed() < Duration::from_secs(3));
     // The next one is in the way of the exit.
-    let lines = || {
-        std::fs::read_to_string(&pids)
-            .unwrap_or_default()
-            .lines()
-            .count()
-    };
+    let lines = || std::fs::read_to_string(&pids).unwrap_or_default().lines().count();
     while lines() < 2 {
         assert!(begun.elapsed() < PATIENCE);
         thread::sleep(Duration::from_millis(1));
@@ -103,10 +88,7 @@ fn no_step_of_the_clock_mutes_the_next_process() {
         assert_eq!(holder.state, state.as_str(), "the first report was heard");
     }
     let seqs: Vec<_> = herdr.requests().iter().filter_map(Request::seq).collect();
-    assert!(
-        seqs.is_sorted_by(|before, after| before < after),
-        "{seqs:?}"
-    );
+    assert!(seqs.is_sorted_by(|before, after| before < after), "{seqs:?}");
 }
 
 #[test]
@@ -122,13 +104,7 @@ fn two_processes_of_one_source_hear_each_other() {
             start_with(environment(&herdr, Way::Socket, ""), options)
         })
         .collect();
-    for state in [
-        State::Working,
-        State::Blocked,
-        State::Idle,
-        State::Working,
-        State::Idle,
-    ] {
+    for state in [State::Working, State::Blocked, State::Idle, State::Working, State::Idle] {
         for (reporter, other) in [(0, State::Blocked), (1, state)] {
             reporters[reporter].report(other, None);
             herdr.wait_for_state(other.as_str());
@@ -139,10 +115,7 @@ fn two_processes_of_one_source_hear_each_other() {
         }
     }
     let seqs: Vec<_> = herdr.requests().iter().filter_map(Request::seq).collect();
-    assert!(
-        seqs.is_sorted_by(|before, after| before < after),
-        "{seqs:?}"
-    );
+    assert!(seqs.is_sorted_by(|before, after| before < after), "{seqs:?}");
 }
 
 #[cfg(target_os = "linux")] // macOS has no `setsid` command.
@@ -150,10 +123,7 @@ fn two_processes_of_one_source_hear_each_other() {
 fn a_pane_of_another_session_is_left_alone() {
     let herdr = FakeHerdr::start(Behaviour::Answers);
     // A shell of a session of its own, as in the pane that our variables were inherited from.
-    let mut shell = Command::new("setsid")
-        .args(["sleep", "60"])
-        .spawn()
-        .unwrap();
+    let mut shell = Command::new("setsid").args(["sleep", "60"]).spawn().unwrap();
     let shell_pid = shell.id();
     let is_leader = || {
         let shell = nix::unistd::Pid::from_raw(i32::try_from(shell_pid).unwrap());
@@ -228,9 +198,7 @@ fn the_program_is_led_to_the_same_pane_and_server() {
     );
     write_program(&program, &script);
     let socket = folder.path().join("none.sock");
-    let environment = Environment::new("w9:pG", &socket)
-        .with_binary(program)
-        .with_session("work");
+    let environment = Environment::new("w9:pG", &socket).with_binary(program).with_session("work");
     let reporter = start(environment);
     reporter.report(State::Working, None);
     assert!(reporter.finish(PATIENCE));
@@ -248,24 +216,15 @@ fn the_program_is_started_without_a_fork() {
         .args(["-f", "-e", "trace=clone,clone3,fork,vfork,execve", "-o"])
         .arg(&log)
         .arg(std::env::current_exe().unwrap())
-        .args([
-            "--exact",
-            "processes::the_program_is_led_to_the_same_pane_and_server",
-        ])
+        .args(["--exact", "processes::the_program_is_led_to_the_same_pane_and_server"])
         .output();
     let calls = std::fs::read_to_string(&log).unwrap_or_default();
     if !traced.is_ok_and(|output| output.status.success()) || !calls.contains("report-agent") {
         println!("skipped: no strace, or not allowed to use it");
         return;
     }
-    let start = calls
-        .lines()
-        .position(|line| line.contains("report-agent"))
-        .unwrap();
+    let start = calls.lines().position(|line| line.contains("report-agent")).unwrap();
     let is_process = |line: &&str| line.contains("exit_signal=SIGCHLD") || line.contains("fork(");
     let how = calls.lines().take(start).filter(is_process).last().unwrap();
-    assert!(
-        how.contains("CLONE_VFORK") || how.contains("vfork("),
-        "{how}"
-    );
+    assert!(how.contains("CLONE_VFORK") || how.contains("vfork("), "{how}");
 }

@@ -32,21 +32,14 @@ impl RealHerdr {
             return None;
         };
         let name = format!("agent-presence-{}", std::process::id());
-        let herdr = Self {
-            program,
-            folder: tempfile::tempdir().unwrap(),
-            name,
-        };
+        let herdr = Self { program, folder: tempfile::tempdir().unwrap(), name };
         let config = herdr.folder.path().join("config/herdr");
         fs::create_dir_all(&config).unwrap();
         fs::write(config.join("config.toml"), CONFIG).unwrap();
         let session = herdr.name.as_str();
-        herdr.tmux(
-            &["new-session", "-d", "-x", "120", "-y", "40", "--"],
-            |tmux| {
-                tmux.arg(&herdr.program).args(["--session", session]);
-            },
-        );
+        herdr.tmux(&["new-session", "-d", "-x", "120", "-y", "40", "--"], |tmux| {
+            tmux.arg(&herdr.program).args(["--session", session]);
+        });
         Some(herdr)
     }
 
@@ -60,15 +53,9 @@ impl RealHerdr {
     /// A command that sees only the folders of this test, and no Herdr that we may be in.
     fn command(&self, program: impl AsRef<Path>) -> Command {
         let mut command = Command::new(program.as_ref());
-        for name in [
-            "ENV",
-            "PANE_ID",
-            "SOCKET_PATH",
-            "BIN_PATH",
-            "SESSION",
-            "TAB_ID",
-            "WORKSPACE_ID",
-        ] {
+        for name in
+            ["ENV", "PANE_ID", "SOCKET_PATH", "BIN_PATH", "SESSION", "TAB_ID", "WORKSPACE_ID"]
+        {
             command.env_remove(format!("HERDR_{name}"));
         }
         let folder = self.folder.path();
@@ -99,9 +86,7 @@ impl RealHerdr {
         }
         let text = fs::read_to_string(path).unwrap();
         let lookup = |name: &str| {
-            let value = text
-                .lines()
-                .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
+            let value = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
             value.map(OsString::from)
         };
         match Environment::from_lookup(lookup) {
@@ -113,14 +98,8 @@ impl RealHerdr {
 
 impl Drop for RealHerdr {
     fn drop(&mut self) {
-        let _ = self
-            .command(&self.program)
-            .args(["session", "stop", &self.name])
-            .output();
-        let _ = self
-            .command("tmux")
-            .args(["-L", &self.name, "kill-server"])
-            .output();
+        let _ = self.command(&self.program).args(["session", "stop", &self.name]).output();
+        let _ = self.command("tmux").args(["-L", &self.name, "kill-server"]).output();
     }
 }
 
@@ -148,10 +127,7 @@ fn a_real_herdr_shows_what_is_reported() {
         wait_until(&reporter, |status| status.settled);
         let (holder, shown) = shown();
         assert_eq!(holder.as_deref(), Some("my-agent"));
-        assert!(
-            shown.as_deref().is_some_and(|shown| words.contains(&shown)),
-            "{shown:?}"
-        );
+        assert!(shown.as_deref().is_some_and(|shown| words.contains(&shown)), "{shown:?}");
     }
     reporter.release();
     assert!(reporter.finish(PATIENCE));

@@ -1,3 +1,5 @@
 //! What the whole-program tests share.
 
+pub(crate) mod fake_herdr;
 pub(crate) mod phone;
+pub(crate) mod terminal;

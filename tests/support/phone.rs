@@ -39,10 +39,7 @@ impl Reply {
 
 impl Phone {
     pub(crate) fn at(socket: impl Into<PathBuf>) -> Self {
-        Self {
-            socket: socket.into(),
-            next_request: std::cell::Cell::new(0),
-        }
+        Self { socket: socket.into(), next_request: std::cell::Cell::new(0) }
     }
 
     pub(crate) fn socket(&self) -> &Path {
@@ -116,9 +113,7 @@ impl Phone {
 
     /// The state's tag and body; `None` if `etag` is still its tag.
     pub(crate) fn state_if_changed(&self, etag: Option<&str>) -> Option<(String, Value)> {
-        let header = etag
-            .map(|etag| format!("if-none-match: {etag}\r\n"))
-            .unwrap_or_default();
+        let header = etag.map(|etag| format!("if-none-match: {etag}\r\n")).unwrap_or_default();
         let reply = self.request("GET", "/durable/v1/state", &header, "");
         if reply.status == 304 {
             assert!(reply.body.is_empty());
@@ -164,9 +159,7 @@ impl Phone {
     }
 
     pub(crate) fn events(&self, pane: &str, after: Option<&str>) -> Value {
-        let after = after
-            .map(|after| format!("?after={after}"))
-            .unwrap_or_default();
+        let after = after.map(|after| format!("?after={after}")).unwrap_or_default();
         self.get(&format!("panes/{pane}/events{after}")).json()
     }
 
@@ -186,10 +179,7 @@ impl Phone {
     }
 
     pub(crate) fn stop(&self, pane: &str) -> Reply {
-        self.post(
-            &format!("panes/{pane}/stop"),
-            &json!({"requestId": self.request_id()}),
-        )
+        self.post(&format!("panes/{pane}/stop"), &json!({"requestId": self.request_id()}))
     }
 
     pub(crate) fn tap(&self, pane: &str, action: &str) -> Reply {

@@ -78,11 +78,7 @@ fn a_program_that_is_not_there_changes_nothing() {
     ] {
         let mut terminal = Terminal::start_sized(probe().arg(program), 24, 200);
         assert_eq!(terminal.wait().code(), Some(code), "{program}");
-        assert!(
-            terminal.screen().contains(text),
-            "{program}: {}",
-            terminal.screen()
-        );
+        assert!(terminal.screen().contains(text), "{program}: {}", terminal.screen());
         assert_eq!(terminal.modes(), terminal.before, "{program}");
     }
 }

@@ -43,12 +43,7 @@ fn a_signal_to_the_whole_process_group_is_one_signal() {
 
 #[test]
 fn a_program_that_dies_of_a_signal_is_seen_to() {
-    for signal in [
-        Signal::SIGTERM,
-        Signal::SIGHUP,
-        Signal::SIGINT,
-        Signal::SIGQUIT,
-    ] {
+    for signal in [Signal::SIGTERM, Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT] {
         for command in [probe(), unguarded()] {
             let mut terminal = start_cat(command);
             terminal.signal(signal);
@@ -90,15 +85,10 @@ fn a_signal_that_was_ignored_stays_ignored() {
 fn without_a_pty_signals_pass_too() {
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGUSR1] {
         let mut command = probe();
-        command
-            .arg("cat")
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped());
+        command.arg("cat").stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = command.spawn().expect("it runs");
-        let (mut stdin, mut stdout) = (
-            child.stdin.take().expect("a pipe"),
-            child.stdout.take().expect("a pipe"),
-        );
+        let (mut stdin, mut stdout) =
+            (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
         let mut byte = [0];
         stdin.write_all(b"x").expect("it reads");
         stdout.read_exact(&mut byte).expect("it writes");
@@ -129,9 +119,7 @@ fn a_closed_terminal_leaves_nothing_behind() {
 #[test]
 fn the_foreground_job_of_a_shell_inside_gets_the_interrupt() {
     let mut command = probe();
-    command
-        .args(["bash", "--norc", "--noprofile", "-i"])
-        .env("HISTFILE", "");
+    command.args(["bash", "--norc", "--noprofile", "-i"]).env("HISTFILE", "");
     // The prompt says how the command before it ended.
     let mut terminal = Terminal::start(command.env("PS1", "inside $?> "));
     terminal.wait_for("inside 0>");

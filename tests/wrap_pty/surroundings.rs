@@ -59,10 +59,7 @@ fn no_signal_is_blocked_and_only_those_are_ignored_that_were() {
         let probe = env!("CARGO_BIN_EXE_wrap-probe");
         let direct = screen(Command::new("sh").args(["-c", &script.replace("SHOW", &show)]));
         let show = format!("env WRAP_PROBE_GUARD= {probe} {show}");
-        (
-            direct,
-            screen(Command::new("sh").args(["-c", &script.replace("SHOW", &show)])),
-        )
+        (direct, screen(Command::new("sh").args(["-c", &script.replace("SHOW", &show)])))
     };
     let (direct, wrapped) = show("SigIgn", "trap '' HUP USR1 INT; SHOW");
     assert_eq!(wrapped, direct);

@@ -36,22 +36,11 @@ fn say(line: &str) {
 
 async fn run(socket: &str, receipts: Option<&str>) -> Result<(), Box<dyn std::error::Error>> {
     let collie = if socket == "--env" {
-        let caps = Some(Caps {
-            asks: true,
-            ..Caps::NONE
-        });
+        let caps = Some(Caps { asks: true, ..Caps::NONE });
         let caller_check = CallerCheck::Off;
-        collie::open(Options {
-            caps,
-            caller_check,
-            ..Options::default()
-        })
-        .await?
+        collie::open(Options { caps, caller_check, ..Options::default() }).await?
     } else {
-        let mut options = CoreOptions {
-            host_name: "desk".to_owned(),
-            ..CoreOptions::default()
-        };
+        let mut options = CoreOptions { host_name: "desk".to_owned(), ..CoreOptions::default() };
         if let Some(path) = receipts {
             options.receipts = Arc::new(collie::FileReceipts::open(Path::new(path))?);
         }

@@ -254,10 +254,7 @@ const GRACE: Duration = Duration::from_secs(1);
 fn runs(pid: u32) -> bool {
     match fs::read_to_string(format!("/proc/{pid}/stat")) {
         // The state is the first letter behind the name, which may itself have parentheses.
-        Ok(stat) => !stat
-            .rsplit(") ")
-            .next()
-            .is_some_and(|rest| rest.starts_with(['T', 'Z', 'X'])),
+        Ok(stat) => !stat.rsplit(") ").next().is_some_and(|rest| rest.starts_with(['T', 'Z', 'X'])),
         Err(_) => !Path::new("/proc/self/stat").exists(),
     }
 }
@@ -283,11 +280,7 @@ impl FullBacklog {
             let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
             let fd = socket(AddressFamily::Unix, SockType::Stream, flags, None).unwrap();
             if connect(std::os::fd::AsRawFd::as_raw_fd(&fd), &address).is_err() {
-                return Self {
-                    folder,
-                    _listener: listener,
-                    _waiting: waiting,
-                };
+                return Self { folder, _listener: listener, _waiting: waiting };
             }
             waiting.push(fd);
         }
@@ -313,12 +306,7 @@ pub(crate) fn write_program(path: &Path, text: &str) {
         .stdin(process::Stdio::piped())
         .spawn()
         .unwrap();
-    writer
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(text.as_bytes())
-        .unwrap();
+    writer.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     assert!(writer.wait().unwrap().success());
 }
 
