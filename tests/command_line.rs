@@ -1,5 +1,7 @@
 //! What the command line says to bad input, and what it exits with.
 
+#![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;

@@ -1,5 +1,7 @@
 //! The rules of the house that ARCHITECTURE.md states, checked on the source text.
 
+#![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -124,11 +126,14 @@ fn modules_are_plain_items() {
     }
 }
 
-/// A file that needs more is two files. Tests at its end do not count.
+/// A file that needs more is two files. Tests do not count.
 #[test]
 fn no_file_is_longer_than_600_lines() {
     for folder in ["src", "herdr", "collie"] {
         for (path, text) in sources(folder) {
+            if path.ends_with("tests.rs") {
+                continue;
+            }
             let lines = text.lines().take_while(|line| !line.starts_with("#[cfg(test)]")).count();
             assert!(lines <= 600, "{} has {lines} lines", path.display());
         }

@@ -1,6 +1,6 @@
 //! The whole program, from the user's terminal to Herdr and to the phone.
 
-#![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
 mod support;
 
@@ -113,6 +113,8 @@ fn the_whole_story() {
     terminal.wait_for("Toy agent.");
     phone.wait_ready();
     herdr.wait_for_state("idle");
+    let metadata = herdr.wait_for(|request| request.method == "pane.report_metadata");
+    assert_eq!(metadata.params["title"], "Ship it");
     let pane = phone.pane("s-1");
     assert_eq!(pane["state"], "idle");
     assert_eq!(pane["title"], "Ship it");
@@ -372,14 +374,17 @@ fn a_name_that_herdr_knows_gets_a_suffix() {
     let user = User::new();
     let herdr = FakeHerdr::start(Behaviour::Answers);
     let agent = user.path("claude");
-    fs::write(&agent, "#!/bin/sh\nenv | grep ^HERDR_PANE; exit 0\n").unwrap();
+    fs::write(&agent, "#!/bin/sh\nread -r line; env | grep ^HERDR_PANE; exit 0\n").unwrap();
     fs::set_permissions(&agent, fs::Permissions::from_mode(0o700)).unwrap();
     let mut command = user.wrap_in(&herdr, &["--", agent.to_str().unwrap()]);
     let mut terminal = Terminal::start(&mut command);
-    assert_eq!(terminal.wait().code(), Some(0));
     let claim = herdr.wait_for(|request| request.state() == Some("idle"));
     assert_eq!(claim.params["agent"], "claude-presence");
-    assert_eq!(terminal.bytes(), b"", "the agent does not see the pane");
+    let metadata = herdr.wait_for(|request| request.method == "pane.report_metadata");
+    assert_eq!(metadata.params["display_agent"], "claude");
+    terminal.type_bytes("\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert!(!terminal.screen().contains("HERDR_PANE"), "{}", terminal.screen());
 }
 
 /// What a killed wrap leaves behind: nothing that runs, and no socket.

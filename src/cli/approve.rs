@@ -18,7 +18,7 @@ pub(super) struct Arguments {
     tool: String,
     /// The arguments of the call: a JSON object.
     #[arg(value_name = "ARGUMENTS-JSON", value_parser = json_object)]
-    arguments: Option<Map<String, Value>>,
+    call: Option<Map<String, Value>>,
 }
 
 fn json_object(text: &str) -> Result<Map<String, Value>, String> {
@@ -34,7 +34,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let params = ApproveParams {
         session: inside.session.clone(),
         tool: arguments.tool,
-        arguments: Value::Object(arguments.arguments.unwrap_or_default()),
+        arguments: Value::Object(arguments.call.unwrap_or_default()),
         timeout_ms: arguments.timeout.map(inside::milliseconds),
     };
     let result: ApproveResult = inside.ask(method::APPROVE, &params)?;

@@ -12,7 +12,7 @@ use crate::link::{CallError, Client, SESSION_VARIABLE, SOCKET_VARIABLE, code};
 
 /// How long a report waits to hear that it was taken. The presence has it by then in any case: a
 /// presence that is stopped or busy must not hold up its agent.
-pub(super) const CONFIRMATION: Duration = Duration::from_millis(15);
+pub(super) const CONFIRMATION: Duration = Duration::from_millis(2);
 
 /// The presence that this process runs inside.
 pub(super) struct Inside {
@@ -31,7 +31,7 @@ impl Inside {
         };
         let socket = variable(SOCKET_VARIABLE)?;
         let session = variable(SESSION_VARIABLE)?;
-        let client = Client::connect(Path::new(&socket)).map_err(failure)?;
+        let client = Client::connect(Path::new(&socket)).map_err(|error| failure(&error))?;
         Ok(Self { client, session })
     }
 
@@ -39,8 +39,18 @@ impl Inside {
     pub(super) fn report(&mut self, method: &str, params: &impl Serialize) -> Result<(), Failure> {
         match self.client.call::<serde_json::Value>(method, params, Some(CONFIRMATION)) {
             Ok(_) | Err(CallError::NotYet) => Ok(()),
-            Err(error) => Err(failure(error)),
+            Err(error) => Err(failure(&error)),
         }
+    }
+
+    /// Asks how something is, and waits for `limit` at most.
+    pub(super) fn query<R: DeserializeOwned>(
+        &mut self,
+        method: &str,
+        params: &impl Serialize,
+        limit: Duration,
+    ) -> Result<R, Failure> {
+        self.client.call(method, params, Some(limit)).map_err(|error| failure(&error))
     }
 
     /// Asks something, and waits for as long as it takes.
@@ -49,12 +59,12 @@ impl Inside {
         method: &str,
         params: &impl Serialize,
     ) -> Result<R, Failure> {
-        self.client.call(method, params, None).map_err(failure)
+        self.client.call(method, params, None).map_err(|error| failure(&error))
     }
 }
 
-fn failure(error: CallError) -> Failure {
-    let exit = match &error {
+fn failure(error: &CallError) -> Failure {
+    let exit = match error {
         CallError::NoPresence { .. } | CallError::WentAway => Exit::NoPresence,
         CallError::Refused(refused) => match refused.code {
             code::NOBODY_TO_ASK | code::UNKNOWN_SESSION => Exit::NoPresence,

@@ -2,6 +2,7 @@
 
 mod approve;
 mod ask;
+mod doctor;
 mod inside;
 mod output;
 mod say;
@@ -11,6 +12,7 @@ mod watch;
 mod wrap;
 
 use std::ffi::OsString;
+use std::fmt::Display;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
@@ -35,6 +37,8 @@ enum Command {
     Ask(ask::Arguments),
     /// From inside the agent: ask whether a tool may run.
     Approve(approve::Arguments),
+    /// See what works here, what does not, and what to do about it.
+    Doctor(doctor::Arguments),
     /// See and answer what the phone shows, in this terminal.
     #[cfg(feature = "watch")]
     Watch(watch::Arguments),
@@ -76,7 +80,7 @@ struct Failure {
 }
 
 impl Failure {
-    fn new(exit: Exit, message: impl ToString) -> Self {
+    fn new(exit: Exit, message: impl Display) -> Self {
         Self { exit, message: message.to_string() }
     }
 }
@@ -96,6 +100,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Say(arguments) => say::run(arguments),
         Command::Ask(arguments) => ask::run(arguments),
         Command::Approve(arguments) => approve::run(arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
         #[cfg(feature = "watch")]
         Command::Watch(arguments) => watch::run(arguments),
     };

@@ -1,7 +1,7 @@
 //! `agent-presence wrap`: run an agent and show it in both places.
 
 use std::env;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::{Exit, Failure, output};
@@ -46,12 +46,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     // Before anything else is there to be taken back.
     shim::find(&program).map_err(|error| child_failure(&error))?;
 
-    let agent = arguments.agent.unwrap_or_else(|| agent_name(Path::new(&program)));
+    let program_name = base_name(&program);
+    let agent = arguments.agent.unwrap_or_else(|| agent_name(&program_name));
     let session_id = match arguments.session {
         Some(id) => id,
         None => random::hex(16).map_err(|error| Failure::new(Exit::Failed, error))?,
     };
-    let mut builder = Presence::builder(&agent);
+    let mut builder = Presence::builder(&agent).display_agent(&program_name);
     if let Some(source) = &arguments.source {
         builder = builder.source(source);
     }
@@ -121,10 +122,17 @@ fn child(
     child
 }
 
-/// The base name of a command, as Herdr may show it.
-fn agent_name(program: &Path) -> String {
-    let name = program.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    if herdr::is_known_agent(&name) { format!("{name}-presence") } else { name }
+fn base_name(program: &OsStr) -> String {
+    Path::new(program).file_name().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// A name that Herdr knows itself would lose to its own detection, and be taken for another agent.
+fn agent_name(program_name: &str) -> String {
+    if herdr::is_known_agent(program_name) {
+        format!("{program_name}-presence")
+    } else {
+        program_name.to_owned()
+    }
 }
 
 /// The commands for use inside the agent, unless there is no private folder for their socket.

@@ -1,7 +1,7 @@
 //! The client's end of the link, for the commands that scripts call: blocking and without a
 //! runtime, because it has to be done within milliseconds.
 
-use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -11,8 +11,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::protocol::{ErrorObject, LINE_LIMIT, Response};
+use crate::os::socket::connect_at_once;
+use crate::os::wait::{Ready, wait};
 
-/// How long a presence may take to take in a request: a stopped one must not hang its agent.
+/// How long a presence may take to take in a request that is larger than the socket's buffer.
 const WRITE_LIMIT: Duration = Duration::from_secs(1);
 
 /// Why a call gave no result.
@@ -43,16 +45,17 @@ pub(crate) enum CallError {
 /// A connection to a presence.
 #[derive(Debug)]
 pub(crate) struct Client {
+    /// Does not block: a presence that is stopped must not hang its agent.
     stream: UnixStream,
 }
 
 impl Client {
     /// Connects to the link's socket.
     pub(crate) fn connect(socket: &Path) -> Result<Self, CallError> {
-        let no_presence =
-            |source| CallError::NoPresence { socket: socket.display().to_string(), source };
-        let stream = UnixStream::connect(socket).map_err(no_presence)?;
-        stream.set_write_timeout(Some(WRITE_LIMIT)).map_err(no_presence)?;
+        let stream = connect_at_once(socket).map_err(|source| CallError::NoPresence {
+            socket: socket.display().to_string(),
+            source,
+        })?;
         Ok(Self { stream })
     }
 
@@ -64,12 +67,8 @@ impl Client {
         limit: Option<Duration>,
     ) -> Result<R, CallError> {
         let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let mut line = request.to_string();
-        line.push('\n');
-        self.stream.write_all(line.as_bytes()).map_err(|_| CallError::WentAway)?;
-
-        let deadline = limit.map(|limit| Instant::now() + limit);
-        let answer = self.read_line(deadline)?;
+        self.write_line(&request.to_string())?;
+        let answer = self.read_line(limit.map(|limit| Instant::now() + limit))?;
         let response: Response = serde_json::from_slice(&answer)
             .map_err(|error| CallError::BadAnswer(error.to_string()))?;
         match (response.result, response.error) {
@@ -79,33 +78,54 @@ impl Client {
         }
     }
 
-    fn read_line(&mut self, deadline: Option<Instant>) -> Result<Vec<u8>, CallError> {
-        let mut line = Vec::new();
-        let limit = u64::try_from(LINE_LIMIT).unwrap_or(u64::MAX);
-        let mut reader = BufReader::new(&self.stream).take(limit);
-        loop {
-            if let Some(deadline) = deadline {
-                // A timeout of zero would mean none at all.
-                let left = deadline.saturating_duration_since(Instant::now());
-                let left = left.max(Duration::from_millis(1));
-                self.stream.set_read_timeout(Some(left)).map_err(|_| CallError::WentAway)?;
-            }
-            match reader.read_until(b'\n', &mut line) {
-                Ok(_) if line.ends_with(b"\n") => return Ok(line),
-                Ok(_) => return Err(CallError::WentAway),
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                Err(error)
-                    if matches!(
-                        error.kind(),
-                        io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut
-                    ) =>
-                {
-                    if deadline.is_some_and(|deadline| Instant::now() >= deadline) {
-                        return Err(CallError::NotYet);
-                    }
+    fn write_line(&mut self, line: &str) -> Result<(), CallError> {
+        let deadline = Some(Instant::now() + WRITE_LIMIT);
+        let line = [line.as_bytes(), b"\n"].concat();
+        let mut left = line.as_slice();
+        while !left.is_empty() {
+            match self.stream.write(left) {
+                Ok(count) => left = &left[count..],
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(Ready::ToWrite, deadline)?;
                 }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(_) => return Err(CallError::WentAway),
             }
+        }
+        Ok(())
+    }
+
+    fn read_line(&mut self, deadline: Option<Instant>) -> Result<Vec<u8>, CallError> {
+        let mut line = Vec::new();
+        let mut buffer = [0; 4096];
+        loop {
+            match self.stream.read(&mut buffer) {
+                Ok(0) => return Err(CallError::WentAway),
+                Ok(count) => {
+                    let new = &buffer[..count];
+                    if let Some(end) = memchr::memchr(b'\n', new) {
+                        line.extend_from_slice(&new[..end]);
+                        return Ok(line);
+                    }
+                    line.extend_from_slice(new);
+                    if line.len() > LINE_LIMIT {
+                        return Err(CallError::BadAnswer("its line is too long".to_owned()));
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    self.wait(Ready::ToRead, deadline)?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(_) => return Err(CallError::WentAway),
+            }
+        }
+    }
+
+    fn wait(&self, ready: Ready, deadline: Option<Instant>) -> Result<(), CallError> {
+        match wait(&self.stream, ready, deadline) {
+            Ok(true) => Ok(()),
+            Ok(false) => Err(CallError::NotYet),
+            Err(_) => Err(CallError::WentAway),
         }
     }
 }

@@ -10,8 +10,8 @@ mod server;
 
 pub(crate) use client::{CallError, Client};
 pub(crate) use protocol::{
-    ApproveParams, ApproveResult, AskParams, AskResult, OptionParam, SayKind, SayParams,
-    StateParams, StateWord, code, method,
+    ApproveParams, ApproveResult, AskParams, AskResult, HerdrStatus, OptionParam, SayKind,
+    SayParams, StateParams, StateWord, StatusResult, code, method,
 };
 pub(crate) use server::Server;
 

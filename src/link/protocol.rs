@@ -21,6 +21,8 @@ pub(crate) mod method {
     /// The agent asks whether a tool may run: [`super::ApproveParams`] to
     /// [`super::ApproveResult`].
     pub(crate) const APPROVE: &str = "approve";
+    /// Where the presence is seen, and how that goes: an empty object to [`super::StatusResult`].
+    pub(crate) const STATUS: &str = "status";
 }
 
 /// The error codes: JSON-RPC's own, then ours.
@@ -147,6 +149,53 @@ pub(crate) struct ApproveResult {
     pub(crate) approved: bool,
     pub(crate) decided_by: DecidedBy,
     pub(crate) ask_id: String,
+}
+
+/// Where the presence is seen, and how that goes.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct StatusResult {
+    pub(crate) agent: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) herdr: Option<HerdrStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) collie: Option<CollieStatus>,
+}
+
+/// How the Herdr face is.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct HerdrStatus {
+    pub(crate) pane: String,
+    /// `socket` or `cli`: the way that worked last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) transport: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) version: Option<String>,
+    /// The last state that Herdr took.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) reported: Option<StateWord>,
+    /// Whether everything wanted was taken.
+    pub(crate) settled: bool,
+    /// `pending`, `agrees`, `differs` or `unavailable`: what Herdr showed when it was asked.
+    pub(crate) read_back: String,
+    /// Whom Herdr shows instead, and how, where that differs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) shown_instead: Option<String>,
+    /// `unchecked`, `ours`, `foreign` or `unknown`.
+    pub(crate) ownership: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) last_error: Option<String>,
+    pub(crate) seq: u64,
+}
+
+/// How the Collie face is: the socket that it serves, or why none.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct CollieStatus {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) socket: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) off: Option<String>,
 }
 
 /// A request as it came. `id` is kept as it was written, because it goes back unchanged; without it

@@ -14,13 +14,15 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::protocol::{
-    ApproveParams, ApproveResult, AskParams, AskResult, ErrorObject, LINE_LIMIT, Request, Response,
-    SayKind, SayParams, SayResult, StateParams, code, method,
+    ApproveParams, ApproveResult, AskParams, AskResult, CollieStatus, ErrorObject, HerdrStatus,
+    LINE_LIMIT, Request, Response, SayKind, SayParams, SayResult, StateParams, StateWord,
+    StatusResult, code, method,
 };
 use crate::collie::DecidedBy;
+use crate::herdr::{self, Ownership, ReadBack, TransportKind};
 use crate::os::peer::Peer;
 use crate::os::private::{PrivateSocket, PrivateSocketError};
-use crate::presence::{AskError, Presence, Session};
+use crate::presence::{AskError, FaceStatus, Presence, Session};
 
 /// How many asks may be open on one connection at once.
 const REQUESTS_IN_FLIGHT: usize = 256;
@@ -222,6 +224,7 @@ fn dispatch(line: &[u8], presence: &Presence, asks_open: usize) -> (Option<Id>, 
     let dispatched = match request.method.as_str() {
         method::STATE => Dispatched::Done(state(&request, presence)),
         method::SAY => Dispatched::Done(say(&request, presence)),
+        method::STATUS => Dispatched::Done(status(presence)),
         method::ASK | method::APPROVE if asks_open >= REQUESTS_IN_FLIGHT => {
             let limit = format!("more than {REQUESTS_IN_FLIGHT} asks on one connection");
             Dispatched::Done(Err(ErrorObject::new(code::TOO_MANY_REQUESTS, limit)))
@@ -275,6 +278,58 @@ fn say(request: &Request<'_>, presence: &Presence) -> Result<Value, ErrorObject>
     to_value(&SayResult { id })
 }
 
+fn status(presence: &Presence) -> Result<Value, ErrorObject> {
+    let status = presence.status();
+    let herdr = match (status.herdr, presence.herdr_status()) {
+        (FaceStatus::On(pane), Some(herdr)) => Some(herdr_status(pane, herdr)),
+        _ => None,
+    };
+    let collie = match status.collie {
+        FaceStatus::On(socket) => Some(CollieStatus { socket: Some(socket), off: None }),
+        FaceStatus::Off(why) => Some(CollieStatus { socket: None, off: Some(why) }),
+        FaceStatus::Absent => None,
+    };
+    to_value(&StatusResult { agent: presence.agent().to_owned(), herdr, collie })
+}
+
+fn herdr_status(pane: String, status: herdr::Status) -> HerdrStatus {
+    let (read_back, shown_instead) = match status.read_back {
+        ReadBack::Pending => ("pending", None),
+        ReadBack::Agrees => ("agrees", None),
+        ReadBack::Unavailable => ("unavailable", None),
+        ReadBack::Differs { agent, state } => {
+            let agent = agent.unwrap_or_else(|| "nobody".to_owned());
+            ("differs", Some(format!("{agent}, {}", state.as_deref().unwrap_or("no state"))))
+        }
+    };
+    let ownership = match status.ownership {
+        Ownership::Unchecked => "unchecked",
+        Ownership::Ours => "ours",
+        Ownership::Foreign { .. } => "foreign",
+        Ownership::Unknown => "unknown",
+    };
+    let transport = status.transport.map(|kind| match kind {
+        TransportKind::Socket => "socket",
+        TransportKind::Cli => "cli",
+    });
+    HerdrStatus {
+        pane,
+        transport: transport.map(str::to_owned),
+        version: status.version,
+        reported: status.reported.map(|state| match state {
+            herdr::State::Idle => StateWord::Idle,
+            herdr::State::Working => StateWord::Working,
+            herdr::State::Blocked => StateWord::Blocked,
+        }),
+        settled: status.settled,
+        read_back: read_back.to_owned(),
+        shown_instead,
+        ownership: ownership.to_owned(),
+        last_error: status.last_error,
+        seq: status.seq,
+    }
+}
+
 fn ask(request: &Request<'_>, presence: &Presence) -> Result<Asked, ErrorObject> {
     let AskParams { session: id, title, options, timeout_ms } = params(request)?;
     let mut question = session(presence, &id)?.ask(&title);
@@ -284,7 +339,7 @@ fn ask(request: &Request<'_>, presence: &Presence) -> Result<Asked, ErrorObject>
     if let Some(milliseconds) = timeout_ms {
         question = question.timeout(Duration::from_millis(milliseconds));
     }
-    question.raise().map(Asked::Choice).map_err(ask_error)
+    question.raise().map(Asked::Choice).map_err(|error| ask_error(&error))
 }
 
 fn approve(request: &Request<'_>, presence: &Presence) -> Result<Asked, ErrorObject> {
@@ -293,10 +348,10 @@ fn approve(request: &Request<'_>, presence: &Presence) -> Result<Asked, ErrorObj
     if let Some(milliseconds) = timeout_ms {
         question = question.timeout(Duration::from_millis(milliseconds));
     }
-    question.raise().map(Asked::Approval).map_err(ask_error)
+    question.raise().map(Asked::Approval).map_err(|error| ask_error(&error))
 }
 
-fn ask_error(error: AskError) -> ErrorObject {
+fn ask_error(error: &AskError) -> ErrorObject {
     let code = match error {
         AskError::NobodyToAsk { .. } => code::NOBODY_TO_ASK,
         _ => code::INVALID_PARAMS,

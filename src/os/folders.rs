@@ -1,7 +1,10 @@
 //! Where our files live: the XDG folders.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+
+/// The name of an agent's socket, in the folder of its name.
+pub(crate) const COLLIE_SOCKET: &str = "collie.sock";
 
 /// Why there is no folder to put sockets in.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -31,6 +34,17 @@ pub(crate) fn runtime(
         return Err(NoRuntimeFolder::NoFolder(folder));
     }
     Ok(folder.join("agent-presence"))
+}
+
+/// The sockets of the agents in the runtime folder, each in a folder of its agent's name.
+pub(crate) fn collie_sockets(runtime: &Path) -> Vec<PathBuf> {
+    let agents = runtime.read_dir().into_iter().flatten().flatten();
+    let mut sockets: Vec<_> = agents
+        .map(|agent| agent.path().join(COLLIE_SOCKET))
+        .filter(|socket| socket.exists())
+        .collect();
+    sockets.sort();
+    sockets
 }
 
 /// `$XDG_STATE_HOME/agent-presence`, else `~/.local/state/agent-presence`: records. `None` when

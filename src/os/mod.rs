@@ -13,6 +13,7 @@ pub(crate) mod random;
 pub(crate) mod signals;
 pub(crate) mod socket;
 pub(crate) mod terminal;
+pub(crate) mod wait;
 
 /// The machine's name, as far as the system says.
 pub(crate) fn host_name() -> String {

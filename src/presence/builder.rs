@@ -11,7 +11,7 @@ use crate::os::folders;
 use crate::{collie, herdr};
 
 /// The source that Herdr files our reports under, unless another is given.
-const DEFAULT_SOURCE: &str = "agent-presence";
+pub(crate) const DEFAULT_SOURCE: &str = "agent-presence";
 
 /// Why a presence cannot start. A face that cannot is no reason: see [`Presence::status`].
 #[derive(Debug, thiserror::Error)]
@@ -47,6 +47,7 @@ enum CollieSocket {
 #[derive(Clone, Debug)]
 pub struct Builder {
     agent: String,
+    display_agent: Option<String>,
     source: String,
     herdr: HerdrPane,
     collie: CollieSocket,
@@ -56,10 +57,18 @@ impl Builder {
     pub(super) fn new(agent: &str) -> Self {
         Self {
             agent: agent.to_owned(),
+            display_agent: None,
             source: DEFAULT_SOURCE.to_owned(),
             herdr: HerdrPane::Own,
             collie: CollieSocket::Default,
         }
+    }
+
+    /// The agent's name as people know it, where that is not the name that it reports under. Herdr
+    /// cuts it to 80 characters.
+    pub fn display_agent(mut self, name: &str) -> Self {
+        self.display_agent = Some(name.to_owned());
+        self
     }
 
     /// The source that Herdr files the reports under: 1 to 80 of `A-Z a-z 0-9 : . _ -`, not
@@ -146,6 +155,7 @@ impl Builder {
 
         let inner = Arc::new(Inner {
             agent: self.agent,
+            display_agent: self.display_agent,
             reporter,
             herdr_pane,
             collie,
@@ -169,7 +179,9 @@ impl Builder {
                     return Ok(path.into());
                 }
                 folders::runtime(|name| env::var_os(name))
-                    .map(|folder| folder.join(path_segment(&self.agent)).join("collie.sock"))
+                    .map(|folder| {
+                        folder.join(path_segment(&self.agent)).join(folders::COLLIE_SOCKET)
+                    })
                     .map_err(|error| FaceStatus::Off(error.to_string()))
             }
         }
@@ -180,10 +192,12 @@ async fn open_collie(
     socket: Result<PathBuf, FaceStatus>,
     host_name: String,
 ) -> Result<collie::Collie, FaceStatus> {
-    let mut options = collie::Options::default();
-    options.host_name = Some(host_name);
-    options.socket = Some(socket?);
-    options.caps = Some(collie::Caps { asks: true, ..collie::Caps::NONE });
+    let options = collie::Options {
+        host_name: Some(host_name),
+        socket: Some(socket?),
+        caps: Some(collie::Caps { asks: true, ..collie::Caps::NONE }),
+        ..collie::Options::default()
+    };
     collie::open(options).await.map_err(|error| FaceStatus::Off(error.to_string()))
 }
 

@@ -32,6 +32,7 @@ use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 pub use ask::{Approval, ApprovalQuestion, Ask, AskError, Question, Verdict};
+pub(crate) use builder::DEFAULT_SOURCE;
 pub use builder::{Builder, StartError};
 pub use session::{SayError, Session, SessionBuilder, SessionError};
 
@@ -73,6 +74,7 @@ pub enum FaceStatus {
 #[derive(Debug)]
 struct Inner {
     agent: String,
+    display_agent: Option<String>,
     reporter: Option<Reporter>,
     /// The pane in Herdr, for [`Status`].
     herdr_pane: Option<String>,
@@ -92,9 +94,19 @@ impl Presence {
         Builder::new(agent)
     }
 
+    /// The agent's name.
+    pub fn agent(&self) -> &str {
+        &self.inner.agent
+    }
+
     /// Begins a session. The id names the conversation and stays the same when it is resumed.
     pub fn session(&self, id: &str) -> SessionBuilder {
         SessionBuilder::new(Arc::clone(&self.inner), id)
+    }
+
+    /// What the Herdr face knows about itself. None: nobody wants it here.
+    pub fn herdr_status(&self) -> Option<crate::herdr::Status> {
+        self.inner.reporter.as_ref().map(Reporter::status)
     }
 
     /// Where this presence is seen.

@@ -97,6 +97,7 @@ impl SessionBuilder {
     /// Which rule of the id or the title broke, or that a session of this id is open.
     pub fn open(self) -> Result<Session, SessionError> {
         let id = SessionId::new(&self.id)?;
+        let metadata = metadata(&self.presence, self.title.as_deref());
         let title = self.title.unwrap_or_else(|| self.presence.agent.clone());
         if let Some((position, character)) = title.char_indices().find(|(_, c)| c.is_control()) {
             return Err(SessionError::Title { character, position });
@@ -124,12 +125,27 @@ impl SessionBuilder {
         sessions.push(Arc::downgrade(&inner));
         *lock(&self.presence.foreground) = Some(inner.id.as_str().to_owned());
         drop(sessions);
+        if let Some(reporter) = &inner.reporter {
+            reporter.metadata(metadata);
+        }
         inner.publish();
         if let Ok(core) = &self.presence.collie {
             core.ready();
         }
         Ok(Session { inner, presence: self.presence })
     }
+}
+
+/// What Herdr shows beside the state.
+fn metadata(presence: &Inner, title: Option<&str>) -> herdr::Metadata {
+    let mut metadata = herdr::Metadata::new();
+    if let Some(title) = title {
+        metadata = metadata.title(title);
+    }
+    if let Some(name) = &presence.display_agent {
+        metadata = metadata.display_agent(name);
+    }
+    metadata
 }
 
 /// Gives the session its pane.
@@ -145,7 +161,7 @@ fn place(
         cwd: env::current_dir().ok(),
         ..collie::PaneOptions::default()
     };
-    core.workspace(&path_segment(agent), agent)?.tab("main", agent)?.pane(id.as_str(), options)
+    core.workspace(path_segment(agent), agent)?.tab("main", agent)?.pane(id.as_str(), options)
 }
 
 impl Session {
@@ -281,16 +297,14 @@ impl SessionInner {
         &self,
         more: impl FnOnce(Option<&mut PaneEdit<'_, '_>>) -> R,
     ) -> (R, Option<Instant>) {
-        match &self.pane {
-            Some(pane) => pane.edit(|edit| {
-                let again = self.tell(Some(edit));
-                (more(Some(edit)), again)
-            }),
-            None => {
-                let again = self.tell(None);
-                (more(None), again)
-            }
-        }
+        let Some(pane) = &self.pane else {
+            let again = self.tell(None);
+            return (more(None), again);
+        };
+        pane.edit(|edit| {
+            let again = self.tell(Some(edit));
+            (more(Some(edit)), again)
+        })
     }
 
     fn tell(&self, edit: Option<&mut PaneEdit<'_, '_>>) -> Option<Instant> {

@@ -77,7 +77,7 @@ pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
     // What is to be handed on waits for `run`, which takes it: until then it would end this process, and
     // what the caller sets up meanwhile would never be taken down.
     let mut mask = before;
-    HANDED_ON.into_iter().for_each(|signal| mask.add(signal));
+    mask.extend(HANDED_ON);
     let _ = mask.thread_set_mask();
     let _ = GUARDIAN.set(Guardian { process: getppid(), alive });
     Ok(())

@@ -57,15 +57,7 @@ impl Place {
     fn sockets(&self) -> Vec<PathBuf> {
         match self {
             Self::Socket(socket) => vec![socket.clone()],
-            Self::Folder(folder) => {
-                let agents = folder.read_dir().into_iter().flatten().flatten();
-                let mut sockets: Vec<_> = agents
-                    .map(|agent| agent.path().join("collie.sock"))
-                    .filter(|socket| socket.exists())
-                    .collect();
-                sockets.sort();
-                sockets
-            }
+            Self::Folder(folder) => folders::collie_sockets(folder),
         }
     }
 
