@@ -147,8 +147,10 @@ fn the_holder_of_the_pane_is_told() {
 fn inside_a_wrapped_agent_the_presence_is_asked() {
     let patient = Patient::new(Behaviour::Answers);
     let script = "\"$AGENT_PRESENCE_BIN\" state working
-        until \"$AGENT_PRESENCE_BIN\" doctor | grep -q 'Herdr shows what was reported'
-        do :; done
+        until case $(\"$AGENT_PRESENCE_BIN\" doctor) in
+            *'working was taken'*'Herdr shows what was reported'*) true ;;
+            *) false ;;
+        esac; do :; done
         \"$AGENT_PRESENCE_BIN\" doctor --json";
     let output =
         patient.command().args(["wrap", "--agent", "a", "--", "sh", "-c", script]).output();
