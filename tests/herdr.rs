@@ -33,6 +33,9 @@ const FAKE_HERDR: &str = env!("CARGO_BIN_EXE_fake-herdr");
 /// The policy's limit for an exit.
 const EXIT: Duration = Duration::from_millis(300);
 
+/// What a busy machine may add to a time that is measured.
+const SLACK: Duration = Duration::from_millis(150);
+
 /// Long enough for any Herdr that answers.
 const PATIENCE: Duration = Duration::from_secs(10);
 

@@ -203,12 +203,13 @@ fn case_54_a_release_is_out_before_the_exit_returns() {
 
 #[test]
 fn case_54_a_release_overtakes_a_program_that_is_slow() {
-    let script = Script::new("ok", "1");
+    let script = Script::new("ok", "4");
     let reporter = script.start();
     reporter.report(State::Working, None);
     script.wait_for_reports(1);
     reporter.release();
-    reporter.finish(EXIT);
+    // Longer than an exit has, for a machine that takes its time to start a script.
+    reporter.finish(Duration::from_secs(1));
     assert!(script.reports().last().unwrap().contains("release-agent"));
 }
 
@@ -225,18 +226,14 @@ fn case_16_and_55_a_hung_program_slows_nobody() {
     }
     // A debug build on a busy machine; the figure to hold is in the benchmarks.
     assert!(
-        begun.elapsed() < Duration::from_millis(200),
+        begun.elapsed() < Duration::from_secs(1),
         "{:?}",
         begun.elapsed()
     );
     let begun = Instant::now();
     reporter.release();
     assert!(!reporter.finish(EXIT));
-    assert!(
-        begun.elapsed() < EXIT + Duration::from_millis(50),
-        "{:?}",
-        begun.elapsed()
-    );
+    assert!(begun.elapsed() < EXIT + SLACK, "{:?}", begun.elapsed());
 }
 
 #[test]
