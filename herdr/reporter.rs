@@ -4,7 +4,7 @@ use super::environment::Environment;
 use super::identity::{AgentName, Source};
 use super::metadata::Metadata;
 use super::plan::{Plan, SessionOf, Step};
-use super::report::{Claimant, State};
+use super::report::{Claimant, State, is_value};
 use super::resume_command::ResumeCommand;
 use super::sequence::Sequence;
 use super::slots::{Claim, End, Session, Slots, Wanted, lock};
@@ -205,11 +205,11 @@ impl Reporter {
 
     /// The conversation, and the command that brings it back. They go out with a state, never before the
     /// first one. A Herdr that does not take the command still takes the state.
-    /// An empty id is no session, and ignored.
+    /// An id that is empty, or `--`, is no session, and ignored.
     pub fn session(&self, session_id: &str, resume: Option<ResumeCommand>) {
         let id = one_line(session_id, SESSION_ID_LIMIT);
-        if id.is_empty() {
-            tracing::warn!("a session without an id is not reported to Herdr");
+        if id.is_empty() || !is_value(&id) {
+            tracing::warn!("a session without a usable id is not reported to Herdr");
             return;
         }
         let session = Session {

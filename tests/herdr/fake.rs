@@ -158,3 +158,34 @@ fn it_answers_nothing_but_unavailable_while_it_stops() {
     let answer = ask(&herdr, "ping", &json!({}));
     assert_eq!(answer["error"]["code"], "server_unavailable");
 }
+
+/// Code that names a rule of `herdr/PROTOCOL.md` names one that is there.
+#[test]
+fn every_rule_that_code_names_is_written_down() {
+    let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let protocol = std::fs::read_to_string(root.join("herdr/PROTOCOL.md")).unwrap();
+    let mut folders = vec![root.join("herdr"), root.join("tests/support/fake_herdr")];
+    let mut named = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            let is_rule = |word: &&str| {
+                word.len() == 4 && word.starts_with('H') && word[1..].parse::<u32>().is_ok()
+            };
+            for rule in text.split(|c: char| !c.is_alphanumeric()).filter(is_rule) {
+                assert!(
+                    protocol.contains(&format!("**{rule}**")),
+                    "{rule} in {}",
+                    path.display()
+                );
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 50, "{named}");
+}
