@@ -38,17 +38,17 @@ fn is_shown(herdr: &FakeHerdr, source: &str, state: &str, seq: Option<u64>) -> b
 #[test]
 fn it_sleeps_when_bytes_are_late_and_needs_the_newline() {
     let herdr = FakeHerdr::start(Behaviour::Answers);
-    let begun = Instant::now();
-    let answer = send(
-        &herdr,
-        &["{\"id\":\"r1\",\"method\":\"ping\",", "\"params\":{}}\n"],
-    );
-    assert!(answer.contains("\"version\":\"0.9.3\""), "{answer}");
-    assert!(
-        begun.elapsed() >= Duration::from_millis(100),
-        "{:?}",
-        begun.elapsed()
-    );
+    let is_late = || {
+        let begun = Instant::now();
+        let answer = send(
+            &herdr,
+            &["{\"id\":\"r1\",\"method\":\"ping\",", "\"params\":{}}\n"],
+        );
+        assert!(answer.contains("\"version\":\"0.9.3\""), "{answer}");
+        begun.elapsed() >= Duration::from_millis(100)
+    };
+    // A server that came late itself finds all the bytes there.
+    assert!((0..50).any(|_| is_late()));
 
     let mut stream = UnixStream::connect(herdr.socket_path()).unwrap();
     stream
