@@ -86,6 +86,20 @@ impl ReporterOptions {
 /// the newest value into its slot. A driver behind it sends one request at a time, the newest values
 /// only, and again until Herdr shows them. Cloning is cheap; all clones are the same reporter.
 ///
+/// ```no_run
+/// # use agent_presence::herdr::{AgentName, Environment, Reporter, ReporterOptions, Source, State};
+/// # use std::time::Duration;
+/// # fn report(environment: Environment) -> Result<(), Box<dyn std::error::Error>> {
+/// let (source, agent) = (Source::new("my-agent")?, AgentName::new("my-agent")?);
+/// let reporter = Reporter::start(environment, source, agent, ReporterOptions::default())?;
+/// reporter.report(State::Blocked, Some("Run cargo test?"));
+/// reporter.report(State::Idle, None);
+/// // The terminal was closed: the last state and the resume command stay.
+/// reporter.finish(Duration::from_millis(300));
+/// # Ok(())
+/// # }
+/// ```
+///
 /// Dropping the last clone is not a quit: what was wanted is still brought into force, for at most 300 ms
 /// and without anybody waiting, and stays.
 #[derive(Clone, Debug)]
