@@ -322,24 +322,32 @@ impl<T: Transport> Driver<T> {
         let slots = &shared.slots;
         loop {
             let wanted = slots.wanted();
-            let step = self.plan.next(&wanted, Instant::now());
-            *lock(&shared.told) = (wanted.generation, self.plan.status(&wanted));
-            match step {
+            match self.plan.next(&wanted, Instant::now()) {
+                // A report comes before any telling about it.
                 Step::Send(request) => {
                     let exchange = self.transport.exchange(&request);
                     let outcome = unless_overtaken(slots, &wanted, exchange).await;
-                    self.plan
-                        .sent(&request, outcome, wanted.generation, Instant::now());
+                    let now = Instant::now();
+                    self.plan.sent(&request, outcome, wanted.generation, now);
+                    self.tell(&wanted);
                 }
                 Step::Wait(until) => {
+                    self.tell(&wanted);
                     tokio::select! {
                         () = slots.changed() => {}
                         () = sleep_until(until) => {}
                     }
                 }
-                Step::End { settled } => return settled,
+                Step::End { settled } => {
+                    self.tell(&wanted);
+                    return settled;
+                }
             }
         }
+    }
+
+    fn tell(&self, wanted: &Wanted) {
+        *lock(&self.shared.told) = (wanted.generation, self.plan.status(wanted));
     }
 }
 
