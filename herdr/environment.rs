@@ -21,6 +21,15 @@ pub enum Detection {
 }
 
 /// The pane that we are in, and the ways to its Herdr.
+///
+/// ```
+/// use agent_presence::herdr::{Detection, Environment};
+/// match Environment::detect() {
+///     Detection::Inside(environment) => println!("in the pane {}", environment.pane_id()),
+///     Detection::Incomplete { missing } => println!("Herdr is near, but {missing} is missing"),
+///     _ => println!("not in Herdr"),
+/// }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Environment {
     pane_id: String,
@@ -107,17 +116,15 @@ impl Environment {
             .or_else(|| which::which("herdr").ok())
     }
 
-    /// The variables that lead Herdr's CLI to this pane's server.
-    pub(crate) fn variables(&self) -> Vec<(&'static str, OsString)> {
-        let mut variables = vec![
-            ("HERDR_ENV", "1".into()),
-            ("HERDR_PANE_ID", self.pane_id.clone().into()),
-            ("HERDR_SOCKET_PATH", self.socket_path.clone().into()),
-        ];
-        if let Some(session) = &self.session {
-            variables.push(("HERDR_SESSION", session.clone().into()));
-        }
-        variables
+    /// The variables that lead Herdr's CLI to this pane's server. None: it must not be there, even if we
+    /// inherited it, for it would lead to another server.
+    pub(crate) fn variables(&self) -> [(&'static str, Option<OsString>); 4] {
+        [
+            ("HERDR_ENV", Some("1".into())),
+            ("HERDR_PANE_ID", Some(self.pane_id.clone().into())),
+            ("HERDR_SOCKET_PATH", Some(self.socket_path.clone().into())),
+            ("HERDR_SESSION", self.session.clone().map(OsString::from)),
+        ]
     }
 }
 

@@ -1,6 +1,7 @@
 //! Who reports: checked when it is built, by Herdr's own rules, since Herdr answers `ok` to a report
 //! that it ignores.
 
+use super::report::is_value;
 use std::fmt;
 
 /// The longest source that metadata takes, in bytes (H041).
@@ -76,6 +77,12 @@ pub enum IdentityError {
     /// There is nothing in it.
     #[error("the {what} is empty")]
     Empty {
+        /// `source` or `agent name`.
+        what: &'static str,
+    },
+    /// It is `--`, which ends the options of Herdr's program (H022).
+    #[error("the {what} is `--`, which ends the options of Herdr's program")]
+    EndOfOptions {
         /// `source` or `agent name`.
         what: &'static str,
     },
@@ -206,6 +213,9 @@ fn check(
     if text.is_empty() {
         return Err(IdentityError::Empty { what });
     }
+    if !is_value(text) {
+        return Err(IdentityError::EndOfOptions { what });
+    }
     let length = text.chars().count();
     if length > limit {
         return Err(IdentityError::TooLong { what, length, limit });
@@ -230,6 +240,7 @@ mod tests {
         }
         for (bad, message) in [
             ("", "the source is empty"),
+            ("--", "the source is `--`, which ends the options of Herdr's program"),
             (
                 "herdr:claude",
                 "the source \"herdr:claude\" starts with `herdr:`, which is kept for Herdr's own integrations",
@@ -258,9 +269,19 @@ mod tests {
         for good in ["my-agent", "claude-presence", "나의 agent", "-x", longest.as_str()] {
             assert_eq!(AgentName::new(good).unwrap().as_str(), good);
         }
-        for bad in
-            ["", " x", "x ", "a\nb", "a\u{85}b", "Claude", "CODEX", "muse", "pi", &"é".repeat(81)]
-        {
+        for bad in [
+            "",
+            " x",
+            "x ",
+            "a\nb",
+            "a\u{85}b",
+            "Claude",
+            "CODEX",
+            "muse",
+            "pi",
+            "--",
+            &"é".repeat(81),
+        ] {
             assert!(AgentName::new(bad).is_err(), "{bad:?}");
         }
     }

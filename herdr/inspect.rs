@@ -11,6 +11,18 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 /// What a look at Herdr shows.
+///
+/// ```no_run
+/// # use agent_presence::herdr::{AgentName, Detection, Environment, Inspection, Source};
+/// # fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let (source, agent) = (Source::new("my-agent")?, AgentName::new("my-agent")?);
+/// if let Detection::Inside(environment) = Environment::detect() {
+///     let seen = Inspection::of(&environment, &source, &agent, None)?;
+///     println!("{:?} holds the pane and is {:?}", seen.holder, seen.shown_state);
+/// }
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {

@@ -188,9 +188,8 @@ impl Request {
                 words.word("report-agent").word(pane);
                 words.option("--source", source).option("--agent", agent);
                 words.option("--state", state.as_str());
-                // A message of exactly `--` would need a form that old CLIs do not know (H022). Nobody
-                // is shown the message, so it goes.
-                if let Some(message) = message.as_deref().filter(|message| *message != "--") {
+                // Nobody is shown the message, so one that cannot be given goes.
+                if let Some(message) = message.as_deref().filter(|message| is_value(message)) {
                     words.option("--message", message);
                 }
                 words.option("--seq", &seq.to_string());
@@ -207,11 +206,11 @@ impl Request {
             }
             Self::Metadata { metadata, seq } => {
                 words.word("report-metadata").word(pane).option("--source", source);
-                match &metadata.title {
+                match metadata.title.as_deref().filter(|title| is_value(title)) {
                     Some(title) => words.option("--title", title),
                     None => words.word("--clear-title"),
                 };
-                match &metadata.display_agent {
+                match metadata.display_agent.as_deref().filter(|name| is_value(name)) {
                     Some(name) => words.option("--display-agent", name),
                     None => words.word("--clear-display-agent"),
                 };
@@ -231,6 +230,12 @@ impl Request {
         };
         Some(words.0)
     }
+}
+
+/// Whether a text can be the value of an option. A word that is exactly `--` ends the options, and the
+/// form that would hide it is not known to old programs (H022).
+pub(super) fn is_value(text: &str) -> bool {
+    text != "--"
 }
 
 struct CliWords(Vec<String>);
@@ -424,7 +429,7 @@ mod tests {
     }
 
     #[test]
-    fn a_message_that_looks_like_the_end_of_the_options_is_dropped() {
+    fn a_text_that_would_end_the_options_is_left_out() {
         let report = Request::Report {
             state: State::Idle,
             message: Some("--".into()),
@@ -432,8 +437,12 @@ mod tests {
             resume: None,
             seq: 1,
         };
-        let words = report.to_words(&claimant()).unwrap();
-        assert!(!words.contains(&"--".to_owned()), "{words:?}");
+        let metadata =
+            Metadata::new().title("--").display_agent("--").state_label(State::Idle, "--");
+        for request in [report, Request::Metadata { metadata, seq: 2 }] {
+            let words = request.to_words(&claimant()).unwrap();
+            assert!(!words.contains(&"--".to_owned()), "{words:?}");
+        }
     }
 
     #[test]

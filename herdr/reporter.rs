@@ -4,7 +4,7 @@ use super::environment::Environment;
 use super::identity::{AgentName, Source};
 use super::metadata::Metadata;
 use super::plan::{Plan, SessionOf, Step};
-use super::report::{Claimant, State};
+use super::report::{Claimant, State, is_value};
 use super::resume_command::ResumeCommand;
 use super::sequence::Sequence;
 use super::slots::{Claim, End, Session, Slots, Wanted, lock};
@@ -81,6 +81,20 @@ impl ReporterOptions {
 /// Every call returns at once, from any thread, inside or outside a runtime, whatever Herdr does: it puts
 /// the newest value into its slot. A driver behind it sends one request at a time, the newest values
 /// only, and again until Herdr shows them. Cloning is cheap; all clones are the same reporter.
+///
+/// ```no_run
+/// # use agent_presence::herdr::{AgentName, Environment, Reporter, ReporterOptions, Source, State};
+/// # use std::time::Duration;
+/// # fn report(environment: Environment) -> Result<(), Box<dyn std::error::Error>> {
+/// let (source, agent) = (Source::new("my-agent")?, AgentName::new("my-agent")?);
+/// let reporter = Reporter::start(environment, source, agent, ReporterOptions::default())?;
+/// reporter.report(State::Blocked, Some("Run cargo test?"));
+/// reporter.report(State::Idle, None);
+/// // The terminal was closed: the last state and the resume command stay.
+/// reporter.finish(Duration::from_millis(300));
+/// # Ok(())
+/// # }
+/// ```
 ///
 /// Dropping the last clone is not a quit: what was wanted is still brought into force, for at most 300 ms
 /// and without anybody waiting, and stays.
@@ -178,11 +192,11 @@ impl Reporter {
 
     /// The conversation, and the command that brings it back. They go out with a state, never before the
     /// first one. A Herdr that does not take the command still takes the state.
-    /// An empty id is no session, and ignored.
+    /// An id that is empty, or `--`, is no session, and ignored.
     pub fn session(&self, session_id: &str, resume: Option<ResumeCommand>) {
         let id = one_line(session_id, SESSION_ID_LIMIT);
-        if id.is_empty() {
-            tracing::warn!("a session without an id is not reported to Herdr");
+        if id.is_empty() || !is_value(&id) {
+            tracing::warn!("a session without a usable id is not reported to Herdr");
             return;
         }
         let session = Session { id: id.into(), resume: resume.map(Arc::new) };
@@ -278,23 +292,32 @@ impl<T: Transport> Driver<T> {
         let slots = &shared.slots;
         loop {
             let wanted = slots.wanted();
-            let step = self.plan.next(&wanted, Instant::now());
-            *lock(&shared.told) = (wanted.generation, self.plan.status(&wanted));
-            match step {
+            match self.plan.next(&wanted, Instant::now()) {
+                // A report comes before any telling about it.
                 Step::Send(request) => {
                     let exchange = self.transport.exchange(&request);
                     let outcome = unless_overtaken(slots, &wanted, exchange).await;
-                    self.plan.sent(&request, outcome, wanted.generation, Instant::now());
+                    let now = Instant::now();
+                    self.plan.sent(&request, outcome, wanted.generation, now);
+                    self.tell(&wanted);
                 }
                 Step::Wait(until) => {
+                    self.tell(&wanted);
                     tokio::select! {
                         () = slots.changed() => {}
                         () = sleep_until(until) => {}
                     }
                 }
-                Step::End { settled } => return settled,
+                Step::End { settled } => {
+                    self.tell(&wanted);
+                    return settled;
+                }
             }
         }
+    }
+
+    fn tell(&self, wanted: &Wanted) {
+        *lock(&self.shared.told) = (wanted.generation, self.plan.status(wanted));
     }
 }
 

@@ -11,13 +11,13 @@ use crate::os::kept_file;
 use sha2::{Digest, Sha256};
 use std::env;
 use std::fmt::Write as _;
-use std::fs::{File, TryLockError};
+use std::fs::{self, File, TryLockError};
 use std::io;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 /// A report's number: microseconds since 1970, or one more than the last (H062).
 pub(super) type Seq = u64;
@@ -34,6 +34,9 @@ const LATER_JUMPS: Seq = 1 << 40;
 /// The highest number that is ever sent, or believed when it is read: `u64::MAX` would be the source's
 /// last word in the pane (H061).
 const HIGHEST: Seq = u64::MAX - (1 << 32);
+
+/// How long a mark is kept after its last use. No pane is silent for that long and still held.
+const MARK_LIFE: Duration = Duration::from_secs(90 * 24 * 3_600);
 
 /// How long to wait for the other processes of the source. They hold the lock for microseconds, unless
 /// one was stopped just then.
@@ -52,7 +55,7 @@ pub fn default_state_folder() -> Option<PathBuf> {
 /// The last number that `source` used in the pane of `environment`, where it is kept in `folder`.
 pub(super) fn kept(folder: &Path, environment: &Environment, source: &Source) -> Option<Seq> {
     let path = mark_path(folder, environment.socket_path(), environment.pane_id(), source.as_str());
-    std::fs::read_to_string(path).ok()?.trim().parse().ok()
+    fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
 /// The file of the last number of a source in a pane of a server.
@@ -94,7 +97,7 @@ impl Sequence {
         source: &str,
         clock: Arc<dyn Clock>,
     ) -> Self {
-        let mark = Mark::open(folder, socket_path, pane_id, source)
+        let mark = Mark::open(folder, socket_path, pane_id, source, clock.now())
             .inspect_err(|error| tracing::warn!(%error, "Herdr's sequence is kept in memory only"))
             .ok();
         Self { clock, last: 0, mark }
@@ -141,6 +144,20 @@ impl Sequence {
     }
 }
 
+/// Removes the marks that nobody has used for a long time. Where that fails they stay, which harms nobody.
+fn forget_old_marks(folder: &Path, now: SystemTime) {
+    let Ok(entries) = fs::read_dir(folder) else {
+        return;
+    };
+    for entry in entries.flatten() {
+        let used = entry.metadata().and_then(|metadata| metadata.modified());
+        let unused_for = used.ok().and_then(|used| now.duration_since(used).ok());
+        if unused_for.is_some_and(|unused_for| unused_for > MARK_LIFE) {
+            let _ = fs::remove_file(entry.path());
+        }
+    }
+}
+
 /// The file with the last number.
 ///
 /// Every number is written before it is used, under a lock, so a second process goes on from there. It
@@ -154,10 +171,21 @@ struct Mark {
 }
 
 impl Mark {
-    fn open(folder: &Path, socket_path: &Path, pane_id: &str, source: &str) -> io::Result<Self> {
-        kept_file::private_folder(folder)?;
-        kept_file::private_folder(&folder.join("seq"))?;
+    fn open(
+        folder: &Path,
+        socket_path: &Path,
+        pane_id: &str,
+        source: &str,
+        now: SystemTime,
+    ) -> io::Result<Self> {
         let path = mark_path(folder, socket_path, pane_id, source);
+        let folder_of_marks = folder.join("seq");
+        kept_file::private_folder(folder)?;
+        kept_file::private_folder(&folder_of_marks)?;
+        if !path.exists() {
+            // A new one: the time to forget those of panes that are long gone.
+            forget_old_marks(&folder_of_marks, now);
+        }
         Ok(Self { file: kept_file::open_private(&path)?, path })
     }
 
@@ -203,7 +231,7 @@ impl Mark {
 mod tests {
     use super::*;
     use std::sync::Mutex;
-    use std::time::{SystemTime, UNIX_EPOCH};
+    use std::time::UNIX_EPOCH;
 
     /// A clock that a test sets, in microseconds since 1970.
     #[derive(Debug)]
@@ -333,6 +361,23 @@ mod tests {
         let mut sequence = kept(folder.path(), &HandClock::at(NOW));
         assert_eq!((sequence.next(), sequence.next()), (NOW, NOW + 1));
         assert_eq!(sequence.path(), None);
+    }
+
+    #[test]
+    fn marks_of_panes_that_are_long_gone_are_forgotten() {
+        let folder = tempfile::tempdir().unwrap();
+        let clock = HandClock::at(NOW);
+        let open = |pane: &str| {
+            let socket = Path::new("/run/herdr.sock");
+            Sequence::kept_in(folder.path(), socket, pane, "src", clock.clone())
+        };
+        let [old, young] = ["old", "young"].map(|pane| open(pane).path().unwrap().to_owned());
+        for (path, days) in [(&old, 91), (&young, 89)] {
+            let used = clock.now() - Duration::from_secs(days * 24 * 3_600);
+            File::open(path).unwrap().set_modified(used).unwrap();
+        }
+        open("new");
+        assert_eq!((old.exists(), young.exists()), (false, true));
     }
 
     #[test]

@@ -32,9 +32,15 @@ pub(super) async fn exchange(
     let program = environment.program().ok_or(TransportError::NoProgram)?;
     // An absolute program, no `pre_exec`, PATH as it is: all that the standard library needs to start it
     // by `posix_spawn` instead of a fork, which takes 25 ms in a large agent.
-    let child = Command::new(program)
+    let mut command = Command::new(program);
+    for (name, value) in environment.variables() {
+        match value {
+            Some(value) => command.env(name, value),
+            None => command.env_remove(name),
+        };
+    }
+    let child = command
         .args(words)
-        .envs(environment.variables())
         .stdin(Stdio::null())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -46,8 +52,9 @@ pub(super) async fn exchange(
     let mut run = Run { group: child.id(), child };
     let Ok(result) = timeout(LIMIT, run.finish()).await else {
         run.kill();
-        // Reaped here, so that no zombie stays in the agent. It was killed: this is short.
-        let _ = run.child.wait().await;
+        // Reaped here, so that no zombie stays in the agent. It was killed: this is short, or the kernel
+        // cannot let go of it, and tokio reaps it later.
+        let _ = timeout(DRAIN_LIMIT, run.child.wait()).await;
         return Err(TransportError::Timeout(LIMIT));
     };
     let (status, output, errors) = result.map_err(TransportError::Run)?;
@@ -73,15 +80,16 @@ impl Run {
             let mut read_all = false;
             let status = loop {
                 tokio::select! {
-                    status = self.child.wait() => break status?,
+                    status = self.child.wait() => break status,
                     () = &mut reading, if !read_all => read_all = true,
                 }
             };
+            // Reaped, by us or by somebody else: from now on the number may be another process's.
             self.group = None;
             if !read_all {
                 let _ = timeout(DRAIN_LIMIT, reading).await;
             }
-            status
+            status?
         };
         Ok((status, output, errors))
     }

@@ -175,3 +175,16 @@ fn a_pane_that_was_not_found_once_is_found_again() {
         herdr.wait_for_state("working");
     }
 }
+
+#[test]
+fn a_server_that_comes_back_gets_the_state_that_waited() {
+    for broken in [Behaviour::Resets, Behaviour::Hangs] {
+        let herdr = FakeHerdr::start(broken.clone());
+        let reporter = start(environment(&herdr, Way::Socket, ""));
+        reporter.report(State::Working, None);
+        wait_until(&reporter, |status| status.last_error.is_some());
+        assert!(!reporter.status().settled, "{broken:?}");
+        herdr.set_usual(Behaviour::Answers);
+        herdr.wait_for_state("working");
+    }
+}
