@@ -271,7 +271,7 @@ impl Plan {
     ) {
         match request {
             Request::Ping => {
-                self.command.pinged(outcome.ok().and_then(|reply| reply.answer.version))
+                self.command.pinged(outcome.ok().and_then(|reply| reply.answer.version));
             }
             Request::ReadProcess => self.process_read(outcome),
             Request::ReadPane => self.pane_read(outcome, now),

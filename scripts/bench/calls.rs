@@ -27,14 +27,14 @@ pub(crate) fn calls() {
     };
     let (healthy, hung, missing) =
         (open(slow.environment()), open(hung.environment()), open(missing(nowhere.path())));
-    let slot = Slot::start();
+    let bare = Slot::start();
     let mut floor = Vec::new();
     let mut changed = Vec::new();
     let mut equal = Vec::new();
     let mut with_hung = Vec::new();
     let mut with_missing = Vec::new();
     for _ in 0..ROUNDS {
-        floor.push(per_call(|call| slot.put(call)));
+        floor.push(per_call(|call| bare.put(call)));
         changed.push(per_call(|call| change(&healthy.1, call)));
         equal.push(per_call(|_| healthy.1.working()));
         with_hung.push(per_call(|call| change(&hung.1, call)));

@@ -49,7 +49,7 @@ pub(crate) fn socket() {
         r#""agent":"bench","state":"working","seq":1796058000000000}}"#,
         "\n"
     );
-    let (mut reported, mut raw) = (Vec::new(), Vec::new());
+    let (mut reported, mut bare) = (Vec::new(), Vec::new());
     for turn in 0..REPORTS {
         pause_until_idle();
         let began = Instant::now();
@@ -60,12 +60,12 @@ pub(crate) fn socket() {
         let began = Instant::now();
         let mut stream = UnixStream::connect(server.socket()).unwrap();
         stream.write_all(line.as_bytes()).unwrap();
-        raw.push(server.next_state().at - began);
+        bare.push(server.next_state().at - began);
         BufReader::new(stream).read_line(&mut String::new()).unwrap();
     }
-    let floor = percentile(&mut raw, 0.5);
+    let floor = percentile(&mut bare, 0.5);
     row("p50, against a bare connect and write", percentile(&mut reported, 0.5), floor);
-    let floor = percentile(&mut raw, 0.99);
+    let floor = percentile(&mut bare, 0.99);
     row("p99, against a bare connect and write", percentile(&mut reported, 0.99), floor);
     reporter.finish(Duration::from_secs(1));
 }
