@@ -49,12 +49,12 @@ pub(crate) fn socket() {
         r#""agent":"bench","state":"working","seq":1796058000000000}}"#,
         "\n"
     );
-    let (mut reported, mut bare) = (Vec::new(), Vec::new());
+    let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for turn in 0..REPORTS {
         pause_until_idle();
         let began = Instant::now();
         reporter.report(if turn % 2 == 0 { State::Working } else { State::Blocked }, None);
-        reported.push(server.next_state().at - began);
+        ours.push(server.next_state().at - began);
 
         pause_until_idle();
         let began = Instant::now();
@@ -64,9 +64,9 @@ pub(crate) fn socket() {
         BufReader::new(stream).read_line(&mut String::new()).unwrap();
     }
     let floor = percentile(&mut bare, 0.5);
-    row("p50, against a bare connect and write", percentile(&mut reported, 0.5), floor);
+    row("p50, against a bare connect and write", percentile(&mut ours, 0.5), floor);
     let floor = percentile(&mut bare, 0.99);
-    row("p99, against a bare connect and write", percentile(&mut reported, 0.99), floor);
+    row("p99, against a bare connect and write", percentile(&mut ours, 0.99), floor);
     reporter.finish(Duration::from_secs(1));
 }
 
