@@ -35,7 +35,7 @@
 //! - `resume_command`: the command that brings a session back, checked likewise.
 //! - `metadata`: what a person reads beside the state.
 //! - `reporter`: the handle, and the thread behind it.
-//! - `slots`: what is wanted, one slot for each field.
+//! - `slots`: what is wanted, one slot for each field; `latest`: the newest value only.
 //! - `plan`: what to send next, and what an answer means. No I/O.
 //! - `sequence`: the rising number of each report, kept on disk.
 //! - `report`: every JSON name and every CLI word of Herdr's.
@@ -47,6 +47,7 @@
 mod environment;
 mod identity;
 mod inspect;
+mod latest;
 mod metadata;
 mod plan;
 mod report;
@@ -55,6 +56,7 @@ mod resume_command;
 mod sequence;
 mod slots;
 mod status;
+mod sync;
 mod text;
 mod transport;
 

@@ -1,11 +1,12 @@
 //! What is wanted: one slot for each field, a newer value in the place of the older.
 
+use super::latest::Latest;
 use super::metadata::Metadata;
 use super::report::State;
 use super::resume_command::ResumeCommand;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::{Notify, watch};
+use tokio::sync::watch;
 
 /// The state, and what it is about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -47,13 +48,9 @@ pub(super) enum End {
 }
 
 /// The slots, shared by the callers and the driver.
-///
-/// A caller holds the lock for a few nanoseconds and wakes the driver only if it sleeps, so a call while
-/// the driver is busy makes no system call.
 #[derive(Debug, Default)]
 pub(super) struct Slots {
-    wanted: Mutex<Wanted>,
-    changed: Notify,
+    wanted: Latest<Wanted>,
     /// When the driver has to be done. Apart from `changed`, which nobody waits for during an exchange:
     /// only so do the callers of that time make no system call.
     deadline: watch::Sender<Option<tokio::time::Instant>>,
@@ -64,17 +61,13 @@ pub(super) struct Slots {
 impl Slots {
     /// Lets `change` put new values in. It says whether it did.
     pub(super) fn put(&self, change: impl FnOnce(&mut Wanted) -> bool) {
-        let changed = {
-            let mut wanted = lock(&self.wanted);
-            let changed = !wanted.released && change(&mut wanted);
+        self.wanted.put(|wanted| {
+            let changed = !wanted.released && change(wanted);
             if changed {
                 wanted.generation += 1;
             }
             changed
-        };
-        if changed {
-            self.changed.notify_one();
-        }
+        });
     }
 
     /// Sets when the driver has to be done, also after a release. The first one counts.
@@ -84,12 +77,12 @@ impl Slots {
             current.get_or_insert(deadline);
             is_first
         });
-        self.changed.notify_one();
+        self.wanted.ring();
     }
 
     /// The newest values.
     pub(super) fn wanted(&self) -> Wanted {
-        Wanted { finish_by: *self.deadline.borrow(), ..lock(&self.wanted).clone() }
+        Wanted { finish_by: *self.deadline.borrow(), ..self.wanted.get() }
     }
 
     /// When the driver has to be done, once that is set.
@@ -108,7 +101,7 @@ impl Slots {
 
     /// Waits until something was put in since the last time.
     pub(super) async fn changed(&self) {
-        self.changed.notified().await;
+        self.wanted.changed().await;
     }
 
     /// The driver's last word. The first one counts.
