@@ -100,14 +100,17 @@ impl Agent {
             .map(|(when, _)| when.saturating_duration_since(Instant::now()))
     }
 
-    /// Sends the next, harder signal when it is time.
+    /// Whether the program had its time.
+    pub(super) fn is_escalation_due(&self) -> bool {
+        self.escalation
+            .is_some_and(|(when, _)| when <= Instant::now())
+    }
+
+    /// Sends the next, harder signal.
     pub(super) fn escalate(&mut self, target: Target) {
-        let Some((when, signal)) = self.escalation else {
+        let Some((_, signal)) = self.escalation else {
             return;
         };
-        if Instant::now() < when {
-            return;
-        }
         self.escalation = (signal != Signal::SIGKILL)
             .then(|| (Instant::now() + self.options.hang_up_grace, Signal::SIGKILL));
         self.send(signal, target);

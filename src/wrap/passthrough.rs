@@ -33,7 +33,9 @@ pub(super) fn run(
             Err(errno) => return Err(errno.into()),
         }
         let reported = waits[1].any().unwrap_or(true);
-        agent.escalate(Target::Program);
+        if agent.is_escalation_due() {
+            agent.escalate(Target::Program);
+        }
         for (signal, origin) in signals.drain() {
             match signal {
                 // The terminal told its whole process group, and the program is in it.

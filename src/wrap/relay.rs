@@ -23,6 +23,8 @@ use crate::os::terminal::{self, Terminal};
 const CHUNK: usize = 64 * 1024;
 /// How many reads in a row go before keys and signals are looked after.
 const READS_IN_A_ROW: usize = 16;
+/// Less than this in the first read is most likely all there is for now.
+const ECHO: usize = 256;
 /// What the program can have left in the PTY when it ends is far less. What comes after that much is the
 /// output of something that it left running.
 const LEFT_BEHIND: usize = 1 << 20;
@@ -152,8 +154,10 @@ impl Relay<'_> {
             .started(self.agent.leader.agent().as_raw().cast_unsigned());
         loop {
             let ready = self.wait()?;
-            self.agent
-                .escalate(Target::Groups(self.master.foreground()));
+            if self.agent.is_escalation_due() {
+                self.agent
+                    .escalate(Target::Groups(self.master.foreground()));
+            }
             if ready.signals {
                 self.take_signals()?;
             }
@@ -333,11 +337,12 @@ impl Relay<'_> {
             if !self.outward.is_empty() {
                 return (total, true);
             }
-            match self.outward.fill(self.master.as_fd()) {
-                Ok(count) if count > 0 => total += count,
+            let count = match self.outward.fill(self.master.as_fd()) {
+                Ok(count) if count > 0 => count,
                 Err(Errno::EINTR) => continue,
                 _ => return (total, false),
-            }
+            };
+            total += count;
             // Before it is written: what the terminal has is never more than what is known of it, should
             // we be killed in between.
             self.read_along();
@@ -348,6 +353,10 @@ impl Relay<'_> {
             }
             if !self.inward.is_empty() {
                 self.flush_in();
+            }
+            // An echo is all there is: poll says if not, and asks about the keys at the same time.
+            if total < ECHO {
+                break;
             }
         }
         (total, true)
