@@ -94,6 +94,11 @@ impl Agent {
         };
     }
 
+    /// Whether a signal from outside asked for the end.
+    pub(super) fn is_asked_to_end(&self) -> bool {
+        self.ended_by.is_some()
+    }
+
     /// How long until [`Agent::escalate`] has something to do.
     pub(super) fn until_escalation(&self) -> Option<Duration> {
         self.escalation

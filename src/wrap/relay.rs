@@ -16,7 +16,7 @@ use super::program_status::{self, Event};
 use super::{Ending, Options, Status, Tap, guardian};
 use crate::os::leader::{Image, Pty, Report};
 use crate::os::pty::Master;
-use crate::os::signals::{Signals, restore_terminal_on_death};
+use crate::os::signals::{Signals, bit, restore_terminal_on_death};
 use crate::os::terminal::{self, Terminal};
 
 /// The most that one read takes.
@@ -30,6 +30,8 @@ const ECHO: usize = 256;
 const LEFT_BEHIND: usize = 1 << 20;
 /// How often a process in the background looks whether it has the terminal by now: no signal tells.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(250);
+/// How long, in milliseconds, a terminal that takes nothing is waited for at an end that was asked for.
+const STOPPED_TERMINAL: u16 = 1000;
 /// The answer to the question whether the terminal knows OSC 7501.
 const PROGRAM_STATUS_ANSWER: &[u8] = b"\x1b]7501;?\x1b\\";
 
@@ -149,7 +151,7 @@ struct Relay<'a> {
 
 impl Relay<'_> {
     fn run(&mut self) -> io::Result<Ending> {
-        self.take_terminal()?;
+        self.take_terminal();
         self.tap
             .started(self.agent.leader.agent().as_raw().cast_unsigned());
         loop {
@@ -159,7 +161,7 @@ impl Relay<'_> {
                     .escalate(Target::Groups(self.master.foreground()));
             }
             if ready.signals {
-                self.take_signals()?;
+                self.take_signals();
             }
             if ready.unguarded && !self.hung_up {
                 // The shell that waited for the guardian has the terminal at any moment.
@@ -167,7 +169,7 @@ impl Relay<'_> {
                 self.hang_up();
             }
             if !self.foreground && !self.hung_up && self.terminal.is_foreground() {
-                self.take_terminal()?;
+                self.take_terminal();
             }
             if ready.terminal.intersects(READABLE) {
                 self.pass_in();
@@ -251,30 +253,34 @@ impl Relay<'_> {
         })
     }
 
-    fn take_signals(&mut self) -> io::Result<()> {
+    fn take_signals(&mut self) {
         for (signal, origin) in self.signals.drain() {
             match signal {
                 Signal::SIGWINCH => self.pass_size(),
                 // The program's terminal is another one: those of ours are not for it.
                 Signal::SIGTTIN | Signal::SIGTTOU => {}
                 _ if self.agent.is_double(signal, origin) => {}
-                Signal::SIGCONT => self.resume()?,
+                Signal::SIGCONT => self.resume(),
                 _ => self
                     .agent
                     .hand_on(signal, Target::Groups(self.master.foreground())),
             }
         }
-        Ok(())
     }
 
     /// Takes the terminal, if our process group has it.
-    fn take_terminal(&mut self) -> io::Result<()> {
-        self.foreground = !self.hung_up && self.terminal.is_foreground();
-        if self.foreground {
-            self.terminal.arm()?;
-            self.pass_size();
+    fn take_terminal(&mut self) {
+        if self.hung_up || !self.terminal.is_foreground() {
+            self.foreground = false;
+            return;
         }
-        Ok(())
+        match self.terminal.arm() {
+            Ok(()) => {
+                self.foreground = true;
+                self.pass_size();
+            }
+            Err(_) => self.hang_up(),
+        }
     }
 
     fn pass_size(&self) {
@@ -292,12 +298,11 @@ impl Relay<'_> {
             .stop_with(signal, Target::Groups(self.master.foreground()));
     }
 
-    fn resume(&mut self) -> io::Result<()> {
-        self.take_terminal()?;
+    fn resume(&mut self) {
+        self.take_terminal();
         self.agent
             .send(Signal::SIGCONT, Target::Groups(self.master.foreground()));
         self.tap.resumed();
-        Ok(())
     }
 
     /// From the terminal to the program.
@@ -402,8 +407,11 @@ impl Relay<'_> {
         self.hung_up = true;
         self.foreground = false;
         self.outward.start = self.outward.end;
-        self.agent
-            .hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
+        // Below `nohup` the program is to outlive its terminal.
+        if self.signals.ignored() & bit(Signal::SIGHUP) == 0 {
+            self.agent
+                .hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
+        }
     }
 
     /// Passes on what the program has left in its terminal.
@@ -416,20 +424,30 @@ impl Relay<'_> {
                 return Ok(());
             }
             if !self.outward.is_empty() {
-                self.wait_for_terminal()?;
-                self.take_signals()?;
+                if !self.wait_for_terminal()? {
+                    return Ok(());
+                }
+                self.take_signals();
             }
         }
     }
 
     /// Waits until the terminal takes more, or a signal comes: the user may have stopped it with Ctrl-S.
-    fn wait_for_terminal(&self) -> io::Result<()> {
+    /// Not for long once the end was asked for; tells whether it is worth trying.
+    fn wait_for_terminal(&self) -> io::Result<bool> {
         let mut polled = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.terminal.as_fd(), PollFlags::POLLOUT),
         ];
-        match poll(&mut polled, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
+        let asked = self.agent.is_asked_to_end();
+        let timeout = if asked {
+            PollTimeout::from(STOPPED_TERMINAL)
+        } else {
+            PollTimeout::NONE
+        };
+        match poll(&mut polled, timeout) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::EINTR) => Ok(true),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -482,8 +500,10 @@ pub(super) fn write_all(terminal: BorrowedFd<'_>, mut bytes: &[u8]) {
             Ok(count) => bytes = &bytes[count..],
             Err(Errno::EAGAIN) => {
                 let mut waits = [PollFd::new(terminal, PollFlags::POLLOUT)];
-                // One second: a terminal that is stopped is not waited for at the end.
-                if !matches!(poll(&mut waits, 1000_u16), Ok(1..) | Err(Errno::EINTR)) {
+                if !matches!(
+                    poll(&mut waits, STOPPED_TERMINAL),
+                    Ok(1..) | Err(Errno::EINTR)
+                ) {
                     return;
                 }
             }
