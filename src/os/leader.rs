@@ -129,15 +129,13 @@ pub(crate) fn start(image: &Image, pty: Option<Pty<'_>>, ignored: u64) -> io::Re
     // No handler of ours may run in the new processes.
     pthread_sigmask(SigmaskHow::SIG_SETMASK, Some(&SigSet::all()), Some(&mut before))?;
     // SAFETY: the child calls only async-signal-safe functions and does not return.
-    let forked = unsafe { fork() };
-    if let Ok(ForkResult::Child) = forked {
-        lead(image, pty, ignored, &reports_end, &failure_end);
-    }
-    let _ = before.thread_set_mask();
-    let leader = match forked? {
-        ForkResult::Parent { child } => child,
-        ForkResult::Child => Pid::this(),
+    let leader = match unsafe { fork() } {
+        Ok(ForkResult::Child) => lead(image, pty, ignored, &reports_end, &failure_end),
+        Ok(ForkResult::Parent { child }) => Ok(child),
+        Err(errno) => Err(errno),
     };
+    let _ = before.thread_set_mask();
+    let leader = leader?;
     drop((reports_end, failure_end));
 
     let agent = read_number(&reports);

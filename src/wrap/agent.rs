@@ -81,19 +81,26 @@ impl Agent {
         };
     }
 
+    /// Whether a signal from outside asked for the end.
+    pub(super) fn is_asked_to_end(&self) -> bool {
+        self.ended_by.is_some()
+    }
+
     /// How long until [`Agent::escalate`] has something to do.
     pub(super) fn until_escalation(&self) -> Option<Duration> {
         self.escalation.map(|(when, _)| when.saturating_duration_since(Instant::now()))
     }
 
-    /// Sends the next, harder signal when it is time.
+    /// Whether the program had its time.
+    pub(super) fn is_escalation_due(&self) -> bool {
+        self.escalation.is_some_and(|(when, _)| when <= Instant::now())
+    }
+
+    /// Sends the next, harder signal.
     pub(super) fn escalate(&mut self, target: Target) {
-        let Some((when, signal)) = self.escalation else {
+        let Some((_, signal)) = self.escalation else {
             return;
         };
-        if Instant::now() < when {
-            return;
-        }
         self.escalation = (signal != Signal::SIGKILL)
             .then(|| (Instant::now() + self.options.hang_up_grace, Signal::SIGKILL));
         self.send(signal, target);

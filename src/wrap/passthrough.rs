@@ -8,7 +8,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
 use super::agent::{Agent, Target};
-use super::{Ending, Options, Tap};
+use super::{Ending, Options, Tap, guardian};
 use crate::os::leader::{Image, Report};
 use crate::os::signals::{Origin, Signals};
 
@@ -20,20 +20,31 @@ pub(super) fn run(
 ) -> io::Result<Ending> {
     let mut agent = Agent::start(image, None, signals, options)?;
     tap.started(agent.leader.agent().as_raw().cast_unsigned());
+    let mut guarded = guardian::alive().is_some();
     loop {
         let mut waits = [
             PollFd::new(signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(agent.leader.as_fd(), PollFlags::POLLIN),
+            PollFd::new(guardian::alive().unwrap_or(signals.as_fd()), PollFlags::POLLIN),
         ];
+        // A guardian that is gone is always ready, and no news twice.
+        let watched = if guarded { 3 } else { 2 };
         let timeout = agent.until_escalation().map_or(PollTimeout::NONE, |left| {
             PollTimeout::try_from(left).unwrap_or(PollTimeout::MAX)
         });
-        match poll(&mut waits, timeout) {
+        match poll(&mut waits[..watched], timeout) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
         }
         let reported = waits[1].any().unwrap_or(true);
-        agent.escalate(Target::Program);
+        if guarded && waits[2].any().unwrap_or(true) {
+            // Whoever waited for the guardian believes that all is over.
+            guarded = false;
+            agent.hand_on(Signal::SIGHUP, Target::Program);
+        }
+        if agent.is_escalation_due() {
+            agent.escalate(Target::Program);
+        }
         for (signal, origin) in signals.drain() {
             match signal {
                 // The terminal told its whole process group, and the program is in it.

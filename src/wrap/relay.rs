@@ -16,18 +16,22 @@ use super::program_status::{self, Event};
 use super::{Ending, Options, Status, Tap, guardian};
 use crate::os::leader::{Image, Pty, Report};
 use crate::os::pty::Master;
-use crate::os::signals::{Signals, restore_terminal_on_death};
+use crate::os::signals::{Signals, bit, restore_terminal_on_death};
 use crate::os::terminal::{self, Terminal};
 
 /// The most that one read takes.
 const CHUNK: usize = 64 * 1024;
 /// How many reads in a row go before keys and signals are looked after.
 const READS_IN_A_ROW: usize = 16;
+/// Less than this in the first read is most likely all there is for now.
+const ECHO: usize = 256;
 /// What the program can have left in the PTY when it ends is far less. What comes after that much is the
 /// output of something that it left running.
 const LEFT_BEHIND: usize = 1 << 20;
 /// How often a process in the background looks whether it has the terminal by now: no signal tells.
 const FOREGROUND_CHECK: Duration = Duration::from_millis(250);
+/// How long, in milliseconds, a terminal that takes nothing is waited for at an end that was asked for.
+const STOPPED_TERMINAL: u16 = 1000;
 /// The answer to the question whether the terminal knows OSC 7501.
 const PROGRAM_STATUS_ANSWER: &[u8] = b"\x1b]7501;?\x1b\\";
 
@@ -139,13 +143,15 @@ struct Relay<'a> {
 
 impl Relay<'_> {
     fn run(&mut self) -> io::Result<Ending> {
-        self.take_terminal()?;
+        self.take_terminal();
         self.tap.started(self.agent.leader.agent().as_raw().cast_unsigned());
         loop {
             let ready = self.wait()?;
-            self.agent.escalate(Target::Groups(self.master.foreground()));
+            if self.agent.is_escalation_due() {
+                self.agent.escalate(Target::Groups(self.master.foreground()));
+            }
             if ready.signals {
-                self.take_signals()?;
+                self.take_signals();
             }
             if ready.unguarded && !self.hung_up {
                 // The shell that waited for the guardian has the terminal at any moment.
@@ -153,7 +159,7 @@ impl Relay<'_> {
                 self.hang_up();
             }
             if !self.foreground && !self.hung_up && self.terminal.is_foreground() {
-                self.take_terminal()?;
+                self.take_terminal();
             }
             if ready.terminal.intersects(READABLE) {
                 self.pass_in();
@@ -227,28 +233,32 @@ impl Relay<'_> {
         })
     }
 
-    fn take_signals(&mut self) -> io::Result<()> {
+    fn take_signals(&mut self) {
         for (signal, origin) in self.signals.drain() {
             match signal {
                 Signal::SIGWINCH => self.pass_size(),
                 // The program's terminal is another one: those of ours are not for it.
                 Signal::SIGTTIN | Signal::SIGTTOU => {}
                 _ if self.agent.is_double(signal, origin) => {}
-                Signal::SIGCONT => self.resume()?,
+                Signal::SIGCONT => self.resume(),
                 _ => self.agent.hand_on(signal, Target::Groups(self.master.foreground())),
             }
         }
-        Ok(())
     }
 
     /// Takes the terminal, if our process group has it.
-    fn take_terminal(&mut self) -> io::Result<()> {
-        self.foreground = !self.hung_up && self.terminal.is_foreground();
-        if self.foreground {
-            self.terminal.arm()?;
-            self.pass_size();
+    fn take_terminal(&mut self) {
+        if self.hung_up || !self.terminal.is_foreground() {
+            self.foreground = false;
+            return;
         }
-        Ok(())
+        match self.terminal.arm() {
+            Ok(()) => {
+                self.foreground = true;
+                self.pass_size();
+            }
+            Err(_) => self.hang_up(),
+        }
     }
 
     fn pass_size(&self) {
@@ -265,11 +275,10 @@ impl Relay<'_> {
         self.agent.stop_with(signal, Target::Groups(self.master.foreground()));
     }
 
-    fn resume(&mut self) -> io::Result<()> {
-        self.take_terminal()?;
+    fn resume(&mut self) {
+        self.take_terminal();
         self.agent.send(Signal::SIGCONT, Target::Groups(self.master.foreground()));
         self.tap.resumed();
-        Ok(())
     }
 
     /// From the terminal to the program.
@@ -309,11 +318,12 @@ impl Relay<'_> {
             if !self.outward.is_empty() {
                 return (total, true);
             }
-            match self.outward.fill(self.master.as_fd()) {
-                Ok(count) if count > 0 => total += count,
+            let count = match self.outward.fill(self.master.as_fd()) {
+                Ok(count) if count > 0 => count,
                 Err(Errno::EINTR) => continue,
                 _ => return (total, false),
-            }
+            };
+            total += count;
             // Before it is written: what the terminal has is never more than what is known of it, should
             // we be killed in between.
             self.read_along();
@@ -324,6 +334,10 @@ impl Relay<'_> {
             }
             if !self.inward.is_empty() {
                 self.flush_in();
+            }
+            // An echo is all there is: poll says if not, and asks about the keys at the same time.
+            if total < ECHO {
+                break;
             }
         }
         (total, true)
@@ -366,7 +380,10 @@ impl Relay<'_> {
         self.hung_up = true;
         self.foreground = false;
         self.outward.start = self.outward.end;
-        self.agent.hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
+        // Below `nohup` the program is to outlive its terminal.
+        if self.signals.ignored() & bit(Signal::SIGHUP) == 0 {
+            self.agent.hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
+        }
     }
 
     /// Passes on what the program has left in its terminal.
@@ -379,20 +396,26 @@ impl Relay<'_> {
                 return Ok(());
             }
             if !self.outward.is_empty() {
-                self.wait_for_terminal()?;
-                self.take_signals()?;
+                if !self.wait_for_terminal()? {
+                    return Ok(());
+                }
+                self.take_signals();
             }
         }
     }
 
     /// Waits until the terminal takes more, or a signal comes: the user may have stopped it with Ctrl-S.
-    fn wait_for_terminal(&self) -> io::Result<()> {
+    /// Not for long once the end was asked for; tells whether it is worth trying.
+    fn wait_for_terminal(&self) -> io::Result<bool> {
         let mut polled = [
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.terminal.as_fd(), PollFlags::POLLOUT),
         ];
-        match poll(&mut polled, PollTimeout::NONE) {
-            Ok(_) | Err(Errno::EINTR) => Ok(()),
+        let asked = self.agent.is_asked_to_end();
+        let timeout = if asked { PollTimeout::from(STOPPED_TERMINAL) } else { PollTimeout::NONE };
+        match poll(&mut polled, timeout) {
+            Ok(count) => Ok(count > 0),
+            Err(Errno::EINTR) => Ok(true),
             Err(errno) => Err(errno.into()),
         }
     }
@@ -445,8 +468,7 @@ pub(super) fn write_all(terminal: BorrowedFd<'_>, mut bytes: &[u8]) {
             Ok(count) => bytes = &bytes[count..],
             Err(Errno::EAGAIN) => {
                 let mut waits = [PollFd::new(terminal, PollFlags::POLLOUT)];
-                // One second: a terminal that is stopped is not waited for at the end.
-                if !matches!(poll(&mut waits, 1000_u16), Ok(1..) | Err(Errno::EINTR)) {
+                if !matches!(poll(&mut waits, STOPPED_TERMINAL), Ok(1..) | Err(Errno::EINTR)) {
                     return;
                 }
             }

@@ -194,6 +194,13 @@ impl Terminal {
         });
     }
 
+    /// Waits until this text has come so often.
+    pub(crate) fn wait_for_count_of(&self, text: &str, count: usize) {
+        self.wait_until(&format!("{text:?} {count} times"), |seen| {
+            memchr::memmem::find_iter(&seen.bytes, text).count() >= count
+        });
+    }
+
     /// Waits until at least so many bytes have come.
     pub(crate) fn wait_for_count(&self, count: usize) {
         self.wait_until(&format!("{count} bytes"), |seen| seen.bytes.len() >= count);
@@ -368,7 +375,7 @@ fn read_all(shared: &Shared, master: &OwnedFd, stop: &OwnedFd) {
 }
 
 /// Waits until something holds that nothing tells of.
-pub(crate) fn eventually(what: &str, holds: impl Fn() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let end = Instant::now() + DEADLINE;
     while !holds() {
         assert!(Instant::now() < end, "{what}: not within {DEADLINE:?}");

@@ -15,7 +15,9 @@ fn outer_shell() -> Terminal {
     let terminal = Terminal::start_sized(&mut command, 40, 100);
     terminal.wait_for("outside>");
     let wrap = env!("CARGO_BIN_EXE_wrap-probe");
-    terminal.type_bytes(format!("wrap() {{ WRAP_PROBE_GUARD= {wrap} \"$@\"; }}; clear\r"));
+    terminal
+        .type_bytes(format!("wrap() {{ WRAP_PROBE_GUARD= {wrap} \"$@\"; }}; clear; echo se''t\r"));
+    terminal.wait_for("set\noutside>");
     terminal
 }
 
@@ -87,8 +89,9 @@ fn jobs_of_a_shell_inside_are_its_own_business() {
     terminal.wait_for("begun");
     terminal.type_bytes("\x1a");
     terminal.wait_for("Stopped");
-    terminal.type_bytes("kill -9 %1; fg; echo still in''side\r");
-    terminal.wait_for("still inside");
+    // The inner shell does not leave a stopped job at the first word.
+    terminal.type_bytes("exit 3\r");
+    terminal.wait_for("There are stopped jobs");
     terminal.type_bytes("exit 3\r");
     terminal.wait_for_bytes("exit\r\n\x1b[?2004houtside>");
     terminal.type_bytes("echo code $?\r");
@@ -141,4 +144,25 @@ fn what_the_program_leaves_behind_is_reaped_meanwhile() {
     }
     terminal.type_bytes("\r");
     assert!(terminal.wait().success());
+}
+
+#[test]
+fn without_a_pty_the_shell_stops_and_continues_it_too() {
+    let terminal = outer_shell();
+    terminal.type_bytes("wrap cat | cat\r");
+    terminal.wait_for_modes("a program's", Modes::is_cooked);
+    terminal.type_bytes("first\r");
+    terminal.wait_for("first\nfirst");
+    for round in 1..=2 {
+        terminal.type_bytes("\x1a");
+        terminal.wait_for_count_of("Stopped", round);
+        terminal.wait_for_modes("a shell's", |modes| !modes.is_cooked());
+        terminal.type_bytes("fg\r");
+        terminal.wait_for_modes("a program's", Modes::is_cooked);
+        terminal.type_bytes(format!("round {round}\r"));
+        terminal.wait_for(&format!("round {round}\nround {round}"));
+    }
+    terminal.type_bytes("\x04");
+    terminal.wait_for("round 2\noutside>");
+    leave(terminal);
 }

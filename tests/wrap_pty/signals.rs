@@ -4,6 +4,7 @@ use std::fs;
 use std::io::{Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
 use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, killpg};
 use nix::unistd::Pid;
@@ -130,4 +131,39 @@ fn the_foreground_job_of_a_shell_inside_gets_the_interrupt() {
     terminal.wait_for("inside 77>");
     terminal.type_bytes("exit 4\r");
     assert_eq!(terminal.wait().code(), Some(4));
+}
+
+#[test]
+fn a_stopped_terminal_does_not_hold_up_an_end_that_was_asked_for() {
+    let mut terminal = Terminal::start(probe().arg("yes"));
+    terminal.wait_for_count(10_000);
+    terminal.pause(true);
+    terminal.signal(Signal::SIGTERM);
+    eventually("the end", || terminal.has_ended());
+    assert!(terminal.modes().is_cooked());
+    terminal.pause(false);
+    assert_eq!(terminal.wait().signal(), Some(15));
+}
+
+#[test]
+fn a_program_that_is_to_outlive_its_terminal_does() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (ready, over) = (folder.path().join("ready"), folder.path().join("over"));
+    let script = format!(
+        "trap '' HUP; WRAP_PROBE_GUARD= exec {} sh -c 'touch {}; while test -e {}; do sleep 0.02; done; touch {}'",
+        env!("CARGO_BIN_EXE_wrap-probe"),
+        ready.display(),
+        ready.display(),
+        over.display()
+    );
+    let terminal = Terminal::start(Command::new("sh").args(["-c", &script]));
+    eventually("the program", || ready.exists());
+    let closed = std::thread::spawn(move || terminal.close());
+    // Longer than a program below a terminal that hangs up would have.
+    let end = Instant::now() + Duration::from_millis(3500);
+    eventually("the time", || Instant::now() > end);
+    assert!(!over.exists());
+    fs::remove_file(&ready).expect("the file is there");
+    assert_eq!(closed.join().expect("it ends").code(), Some(0));
+    assert!(over.exists());
 }
