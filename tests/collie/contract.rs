@@ -1,11 +1,11 @@
-//! `collie/contract`: the OpenAPI document holds for what the code answers, and golden bodies.
+//! `collie/contract`: the `openapi.json` holds for what the code answers, and golden bodies.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use agent_presence::collie::{
-    ActionView, AskInput, AskOption, Caller, CoreOptions, Field, FieldKind, Item, MemoryHistory,
-    PaneState, ToolStatus,
+    ActionView, Ask, AskInput, AskOption, Caller, CoreOptions, Field, FieldKind, Item,
+    MemoryHistory, PaneState, ToolStatus,
 };
 use serde_json::{Value, json};
 
@@ -113,26 +113,8 @@ fn full_rig() -> Rig {
     rig
 }
 
-/// Without what is new at each start.
-fn golden(name: &str, mut value: Value, instance: &str) {
-    let text = value.to_string().replace(instance, "INSTANCE");
-    value = serde_json::from_str(&text).unwrap();
-    insta::with_settings!({
-        snapshot_path => "../../collie/contract",
-        prepend_module_to_snapshot => false,
-        omit_expression => true,
-    }, { insta::assert_json_snapshot!(name, value) });
-}
-
-#[tokio::test]
-async fn answers_are_as_the_document_says() {
-    let document = document();
-    let rig = full_rig();
-    let instance = rig.get("hello").await.json["instance"]
-        .as_str()
-        .unwrap()
-        .to_owned();
-    let begin = rig.view().await["cursor"].as_str().unwrap().to_owned();
+/// Raises an ask of each kind, and withdraws one.
+fn raise_every_kind(rig: &Rig) -> [Ask; 4] {
     let two = [
         AskOption::new("yes", "Yes").detail("do it"),
         AskOption::new("no", "No"),
@@ -156,6 +138,30 @@ async fn answers_are_as_the_document_says() {
     let asks = asks.map(|ask| rig.pane.ask(ask).unwrap());
     rig.pane.withdraw("q3");
     rig.pane.title("New title");
+    asks
+}
+
+/// Without what is new at each start.
+fn golden(name: &str, mut value: Value, instance: &str) {
+    let text = value.to_string().replace(instance, "INSTANCE");
+    value = serde_json::from_str(&text).unwrap();
+    insta::with_settings!({
+        snapshot_path => "../../collie/contract",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, { insta::assert_json_snapshot!(name, value) });
+}
+
+#[tokio::test]
+async fn answers_are_as_the_document_says() {
+    let document = document();
+    let rig = full_rig();
+    let instance = rig.get("hello").await.json["instance"]
+        .as_str()
+        .unwrap()
+        .to_owned();
+    let begin = rig.view().await["cursor"].as_str().unwrap().to_owned();
+    let asks = raise_every_kind(&rig);
     let target = json!({"pane": "p"});
     let requests = [
         ("hello", "get", "hello", Value::Null),
