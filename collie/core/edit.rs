@@ -96,9 +96,9 @@ impl<'a> Edit<'a> {
 
     fn event(&mut self, pane_id: &str, change: Change<Json, Json>) {
         self.state.rev += 1;
-        let (rev, ts) = (self.state.rev, iso(self.now));
+        let (rev, now) = (self.state.rev, self.now);
         if let Some(pane) = self.pane_mut(pane_id) {
-            pane.tail.push(rev, ts, change);
+            pane.tail.push(rev, now, change);
         }
     }
 
