@@ -42,6 +42,7 @@ mod hooks;
 mod id;
 mod item;
 mod layout;
+mod lines;
 mod pane;
 mod receipts;
 mod rule;

@@ -8,34 +8,29 @@ use tokio::time::Instant;
 
 use super::Core;
 use super::items::{Json, Tail};
-use super::state::{DecidedAsk, Due, OpenAsk, PaneData, Partial, State, Tab, Workspace};
-use crate::collie::answer::{Answer, AskClosed};
-use crate::collie::ask::{AskError, AskInput};
+use super::state::{Due, PaneData, Partial, State, Tab, Workspace};
 use crate::collie::hooks::Handlers;
-use crate::collie::id::digest_hex;
-use crate::collie::time::{from_iso, iso};
+use crate::collie::time::iso;
 use crate::collie::waiter::{Verdict, Waiting};
 use crate::collie::wire::{
-    ActionView, AskView, Change, DecidedBy, Item, PaneState, Phase, StarterView, Target,
+    ActionView, Change, DecidedBy, Item, PaneState, Phase, StarterView, Target,
 };
 
 /// How often the growing text of one item is written (N062).
 const PARTIAL_PAUSE: Duration = Duration::from_millis(250);
-/// How many decided asks of a pane are remembered, to say who decided.
-const DECIDED_LIMIT: usize = 200;
 
 /// The core's state, locked, to be changed.
 pub(crate) struct Edit<'a> {
-    core: &'a Core,
+    pub(super) core: &'a Core,
     pub(super) state: &'a mut State,
-    now: SystemTime,
-    effects: Effects,
+    pub(super) now: SystemTime,
+    pub(super) effects: Effects,
 }
 
 /// What is to be done after the lock is released.
 #[derive(Debug, Default)]
 pub(super) struct Effects {
-    verdicts: Vec<(Arc<str>, String, Waiting, Verdict)>,
+    pub(super) verdicts: Vec<(Arc<str>, String, Waiting, Verdict)>,
     something_due: bool,
 }
 
@@ -82,22 +77,22 @@ impl<'a> Edit<'a> {
     }
 
     /// The pane, to be changed: its part of the state's body is made anew.
-    fn pane_mut(&mut self, id: &str) -> Option<&mut PaneData> {
+    pub(super) fn pane_mut(&mut self, id: &str) -> Option<&mut PaneData> {
         self.state.touch();
         let pane = self.state.panes.get_mut(id)?;
         pane.view = None;
         Some(pane)
     }
 
-    fn event(&mut self, pane_id: &str, change: Change<Json, Json>) {
+    pub(super) fn event(&mut self, pane_id: &str, change: Change<Json, Json>) {
         self.state.rev += 1;
-        let (rev, ts) = (self.state.rev, iso(self.now));
+        let (rev, now) = (self.state.rev, self.now);
         if let Some(pane) = self.pane_mut(pane_id) {
-            pane.tail.push(rev, ts, change);
+            pane.tail.push(rev, now, change);
         }
     }
 
-    fn due(&mut self, at: Instant, due: Due) {
+    pub(super) fn due(&mut self, at: Instant, due: Due) {
         let earlier = self.state.due.peek().is_none_or(|Reverse((first, _))| at < *first);
         self.effects.something_due |= earlier;
         self.state.due.push(Reverse((at, due)));
@@ -368,171 +363,5 @@ impl<'a> Edit<'a> {
         for item in partials {
             self.write_item(pane_id, &item.with_partial(false));
         }
-    }
-
-    // Asks.
-
-    /// Raises an ask. An answer to it from before a restart is its verdict at once (N084).
-    pub(crate) fn raise(
-        &mut self,
-        pane_id: &str,
-        input: AskInput,
-        waiting: Waiting,
-    ) -> Result<String, AskError> {
-        if input.offers_always() && !self.core.shared.options.allow_always {
-            return Err(AskError::AllowAlways);
-        }
-        let (view, expires) = input.prepared(pane_id, self.now)?;
-        let Some(pane) = self.pane(pane_id) else {
-            return Err(AskError::PaneClosed);
-        };
-        let id = view.id.clone();
-        if pane.ask(&id).is_some() {
-            return Err(AskError::AlreadyOpen { id });
-        }
-        if let Some(answer) = self.answer_from_before(pane_id, &view) {
-            self.effects.verdicts.push((pane_id.into(), id.clone(), waiting, Ok(answer)));
-            return Ok(id);
-        }
-        if let Some(expires) = expires {
-            let left = expires.duration_since(self.now).unwrap_or_default();
-            // An expiry beyond what the clock can count to never comes.
-            if let Some(at) = Instant::now().checked_add(left) {
-                self.due(at, Due::Expiry { pane: pane_id.into(), ask: id.clone() });
-            }
-        }
-        let json = Json::of(&view);
-        let ask =
-            OpenAsk { view, json: json.clone(), expires, waiting, claimed: false, otherwise: None };
-        if let Some(pane) = self.pane_mut(pane_id) {
-            pane.decided.retain(|decided| decided.id != id);
-            pane.asks.push(ask);
-        }
-        self.event(pane_id, Change::Ask { ask: json });
-        Ok(id)
-    }
-
-    fn answer_from_before(&mut self, pane_id: &str, view: &AskView) -> Option<Answer> {
-        let key = (pane_id.to_owned(), view.id.clone());
-        let stored = self.state.answers.remove(&key)?;
-        if stored.hash != view.hash {
-            // The same id asks something else now: a person must be asked again.
-            self.core.answer_taken(pane_id, &view.id);
-            return None;
-        }
-        let decided_at = from_iso(&stored.decided_at).unwrap_or(self.now);
-        Some(Answer { value: stored.value, decided_at })
-    }
-
-    /// Marks an ask as being answered by the phone, until the answer is durable or has failed.
-    pub(super) fn claim(&mut self, pane_id: &str, ask_id: &str) {
-        if let Some(ask) = self.open_ask_mut(pane_id, ask_id) {
-            ask.claimed = true;
-        }
-    }
-
-    /// The claim failed: what else wanted to decide meanwhile decides now.
-    pub(super) fn unclaim(&mut self, pane_id: &str, ask_id: &str) {
-        let Some(ask) = self.open_ask_mut(pane_id, ask_id) else {
-            return;
-        };
-        ask.claimed = false;
-        if let Some(by) = ask.otherwise.take() {
-            self.decide_without_answer(pane_id, ask_id, by);
-        }
-    }
-
-    /// The claim is durable: the phone has decided.
-    pub(super) fn answered(&mut self, pane_id: &str, ask_id: &str, answer: Answer) {
-        let at = iso(answer.decided_at);
-        let Some(ask) = self.take_ask(pane_id, ask_id, DecidedBy::Phone, &at) else {
-            return;
-        };
-        self.closed_event(pane_id, ask_id, DecidedBy::Phone, at, None);
-        self.effects.verdicts.push((pane_id.into(), ask_id.to_owned(), ask.waiting, Ok(answer)));
-    }
-
-    /// The program withdraws an ask.
-    pub(crate) fn withdraw(&mut self, pane_id: &str, ask_id: &str) {
-        self.decide_without_answer(pane_id, ask_id, DecidedBy::Program);
-    }
-
-    /// An ask's time is over. It is looked at by the time of day too, which goes on while the
-    /// machine sleeps.
-    pub(super) fn expire(&mut self, pane_id: &str, ask_id: &str) -> bool {
-        let now = self.now;
-        let over = self
-            .pane(pane_id)
-            .and_then(|pane| pane.ask(ask_id))
-            .is_some_and(|ask| ask.expires.is_some_and(|expires| expires <= now));
-        if over {
-            self.decide_without_answer(pane_id, ask_id, DecidedBy::Timeout);
-        }
-        over
-    }
-
-    /// The waiting for an ask's expiry has ended, whatever a clock that was set back says.
-    pub(super) fn expiry_is_due(&mut self, pane_id: &str, ask_id: &str) {
-        self.decide_without_answer(pane_id, ask_id, DecidedBy::Timeout);
-    }
-
-    fn decide_without_answer(&mut self, pane_id: &str, ask_id: &str, by: DecidedBy) {
-        let Some(ask) = self.open_ask_mut(pane_id, ask_id) else {
-            return;
-        };
-        if ask.claimed {
-            ask.otherwise.get_or_insert(by);
-            return;
-        }
-        let at = iso(self.now);
-        let Some(ask) = self.take_ask(pane_id, ask_id, by, &at) else {
-            return;
-        };
-        let how = if by == DecidedBy::Timeout { "Timed out" } else { "Withdrawn" };
-        let line = format!("{how} before an answer: {}", ask.view.title);
-        // The line stays in the chat (N089), where later views have no events any more.
-        let id = format!("closed-{}", digest_hex(&[ask_id.as_bytes()]));
-        self.put_item(pane_id, Item::notice(id, line.clone()));
-        self.closed_event(pane_id, ask_id, by, at, Some(line));
-        let verdict = Err(AskClosed { decided_by: by, decided_at: self.now });
-        self.effects.verdicts.push((pane_id.into(), ask_id.to_owned(), ask.waiting, verdict));
-    }
-
-    fn open_ask_mut(&mut self, pane_id: &str, ask_id: &str) -> Option<&mut OpenAsk> {
-        self.any_pane_mut(pane_id)?.asks.iter_mut().find(|ask| ask.view.id == ask_id)
-    }
-
-    /// Also a closed pane: an ask that was claimed when its pane was closed still has its verdict.
-    fn any_pane_mut(&mut self, pane_id: &str) -> Option<&mut PaneData> {
-        let state = &mut *self.state;
-        state.touch();
-        let pane = match state.panes.get_mut(pane_id) {
-            Some(pane) => pane,
-            None => state.closed.iter_mut().rev().find(|pane| *pane.id == *pane_id)?,
-        };
-        pane.view = None;
-        Some(pane)
-    }
-
-    fn take_ask(&mut self, pane_id: &str, id: &str, by: DecidedBy, at: &str) -> Option<OpenAsk> {
-        let pane = self.any_pane_mut(pane_id)?;
-        let place = pane.asks.iter().position(|ask| ask.view.id == id)?;
-        pane.decided.push_back(DecidedAsk { id: id.to_owned(), by, at: at.to_owned() });
-        if pane.decided.len() > DECIDED_LIMIT {
-            pane.decided.pop_front();
-        }
-        Some(pane.asks.remove(place))
-    }
-
-    fn closed_event(
-        &mut self,
-        pane_id: &str,
-        ask_id: &str,
-        decided_by: DecidedBy,
-        decided_at: String,
-        line: Option<String>,
-    ) {
-        let ask_id = ask_id.to_owned();
-        self.event(pane_id, Change::AskClosed { ask_id, decided_by, decided_at, line });
     }
 }

@@ -2,10 +2,12 @@
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::collie::time::iso;
 use crate::collie::wire::{Change, Event, Item, to_raw};
 
 /// The newest items that a view holds, and that are kept (N135).
@@ -74,10 +76,35 @@ impl Items {
 /// The newest events of a pane.
 #[derive(Debug)]
 pub(crate) struct Tail {
-    events: VecDeque<Event<Json, Json>>,
+    events: VecDeque<KeptEvent>,
     /// A reader at this revision or after it has missed nothing.
     complete_since: u64,
     limit: usize,
+}
+
+/// An event, small: a hub holds many.
+#[derive(Debug)]
+struct KeptEvent {
+    rev: u64,
+    at: SystemTime,
+    change: KeptChange,
+}
+
+#[derive(Debug)]
+enum KeptChange {
+    /// Nearly every event. Its text is the one of the items.
+    Item(Json),
+    Other(Box<Change<Json, Json>>),
+}
+
+impl KeptEvent {
+    fn to_event(&self) -> Event<Json, Json> {
+        let change = match &self.change {
+            KeptChange::Item(item) => Change::Item { item: item.clone() },
+            KeptChange::Other(change) => Change::clone(change),
+        };
+        Event { rev: self.rev, ts: iso(self.at), change }
+    }
 }
 
 impl Tail {
@@ -85,8 +112,12 @@ impl Tail {
         Self { events: VecDeque::new(), complete_since: rev, limit }
     }
 
-    pub(super) fn push(&mut self, rev: u64, ts: String, change: Change<Json, Json>) {
-        self.events.push_back(Event { rev, ts, change });
+    pub(super) fn push(&mut self, rev: u64, at: SystemTime, change: Change<Json, Json>) {
+        let change = match change {
+            Change::Item { item } => KeptChange::Item(item),
+            other => KeptChange::Other(Box::new(other)),
+        };
+        self.events.push_back(KeptEvent { rev, at, change });
         while self.events.len() > self.limit {
             if let Some(oldest) = self.events.pop_front() {
                 self.complete_since = oldest.rev;
@@ -100,12 +131,12 @@ impl Tail {
 
     /// At most `limit` events after `rev`, and whether there are more; `None` for a reader that
     /// has missed some, or claims to have seen what never was.
-    pub(super) fn after(&self, rev: u64, limit: usize) -> Option<(Vec<&Event<Json, Json>>, bool)> {
+    pub(super) fn after(&self, rev: u64, limit: usize) -> Option<(Vec<Event<Json, Json>>, bool)> {
         if rev < self.complete_since || rev > self.rev() {
             return None;
         }
         let first = self.events.partition_point(|event| event.rev <= rev);
-        let events = self.events.range(first..).take(limit).collect();
+        let events = self.events.range(first..).take(limit).map(KeptEvent::to_event).collect();
         Some((events, self.events.len() - first > limit))
     }
 }
@@ -144,7 +175,7 @@ mod tests {
     fn n134_a_reader_behind_the_tail_has_missed_events() {
         let mut tail = Tail::new(2, 10);
         for rev in [11, 15, 16] {
-            tail.push(rev, String::new(), Change::Closed);
+            tail.push(rev, SystemTime::UNIX_EPOCH, Change::Closed);
         }
         assert!(tail.after(10, 9).is_none(), "the event 11 is gone");
         assert_eq!(tail.after(11, 9).unwrap().0.len(), 2);

@@ -2,6 +2,7 @@
 
 mod act;
 mod call;
+mod decide;
 mod drive;
 mod edit;
 mod items;

@@ -1,7 +1,7 @@
 //! History on disk: JSON lines.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use super::memory::Sessions;
 use super::{History, HistoryPage};
 use crate::collie::hooks::HookError;
+use crate::collie::lines;
 use crate::collie::wire::{HistoryItems, HistoryRow, HistoryRows, Item};
-use crate::os::private::private_file;
 
 /// Conversations in an append-only file of JSON lines, mode 0600, in a private folder, and all of
 /// them in memory. Clones are the same history.
@@ -45,21 +45,12 @@ impl FileHistory {
     /// The file is another user's or open to others, is locked by another process, holds a line
     /// (but a torn last one) that is none, or the system refuses.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = private_file(path).map_err(io::Error::other)?;
-        file.try_lock()?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
-        let whole = memchr::memrchr(b'\n', &text).map_or(0, |end| end + 1);
         let mut sessions = Sessions::default();
-        for line in text[..whole].split_inclusive(|&byte| byte == b'\n') {
-            match serde_json::from_slice(line).map_err(io::Error::from)? {
-                Line::Row(row) => sessions.put_row(row),
-                Line::Item(session_id, item) => sessions.put_item(&session_id, item),
-            }
-        }
+        let file = lines::open(path, |line| match line {
+            Line::Row(row) => sessions.put_row(row),
+            Line::Item(session_id, item) => sessions.put_item(&session_id, item),
+        })?;
         sessions.close_all();
-        file.set_len(whole as u64)?;
-        file.seek(SeekFrom::Start(whole as u64))?;
         Ok(Self { store: Arc::new(Mutex::new(Store { file, sessions })) })
     }
 
@@ -120,7 +111,7 @@ mod tests {
     #[tokio::test]
     async fn history_is_there_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("history");
+        let path = folder.path().join("own/history");
         let history = FileHistory::open(&path).unwrap();
         let row = HistoryRow {
             id: "s".to_owned(),

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom, Write};
+use std::io::{self, Seek, SeekFrom, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -10,7 +10,8 @@ use serde::{Deserialize, Serialize};
 
 use super::memory::Index;
 use super::{Lookup, Receipt, ReceiptStore, StoredAnswer};
-use crate::os::private::private_file;
+use crate::collie::lines;
+use crate::os::private::locked_file;
 
 /// Receipts in an append-only file of JSON lines, mode 0600, in a private folder.
 ///
@@ -40,6 +41,10 @@ enum Line {
     Put(Receipt),
     Abandon(String),
     Taken(String, String),
+    /// Written by [`rewrite`] only: digests of the dropped ids.
+    Dropped(Vec<u64>),
+    /// Written by [`rewrite`] only: an answer that waits, and whose receipt was dropped.
+    Untaken(StoredAnswer),
 }
 
 impl Known {
@@ -54,15 +59,38 @@ impl Known {
             Line::Put(receipt) => {
                 self.begun.remove(&receipt.request_id);
                 if let Some(answer) = &receipt.answer {
-                    let key = (answer.pane_id.clone(), answer.ask_id.clone());
-                    self.untaken.insert(key, answer.clone());
+                    self.wait(answer.clone());
                 }
                 self.index.put(receipt);
             }
             Line::Taken(pane, ask) => {
                 self.untaken.remove(&(pane, ask));
             }
+            Line::Dropped(digests) => self.index.drop_digests(digests),
+            Line::Untaken(answer) => self.wait(answer),
         }
+    }
+
+    fn wait(&mut self, answer: StoredAnswer) {
+        self.untaken.insert((answer.pane_id.clone(), answer.ask_id.clone()), answer);
+    }
+
+    /// What is known, in as few lines as say it.
+    fn lines(&self) -> Vec<Line> {
+        let mut lines = vec![Line::Dropped(self.index.dropped_digests())];
+        for receipt in self.index.oldest_first() {
+            lines.push(Line::Put(receipt.clone()));
+        }
+        // After the receipts, which have brought back answers that were taken.
+        for answer in self.index.oldest_first().filter_map(|receipt| receipt.answer.as_ref()) {
+            let key = (answer.pane_id.clone(), answer.ask_id.clone());
+            if !self.untaken.contains_key(&key) {
+                lines.push(Line::Taken(key.0, key.1));
+            }
+        }
+        lines.extend(self.untaken.values().cloned().map(Line::Untaken));
+        lines.extend(self.begun.iter().cloned().map(Line::Begin));
+        lines
     }
 }
 
@@ -73,21 +101,19 @@ impl FileReceipts {
     /// The file is another user's or open to others, is locked by another process, holds a line
     /// (but a torn last one) that is none, or the system refuses.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut file = private_file(path).map_err(io::Error::other)?;
-        file.try_lock()?;
-        let mut text = Vec::new();
-        file.read_to_end(&mut text)?;
-        let whole = memchr::memrchr(b'\n', &text).map_or(0, |end| end + 1);
         let mut known = Known::default();
-        for line in text[..whole].split_inclusive(|&byte| byte == b'\n') {
-            known.apply(serde_json::from_slice(line).map_err(|error| {
-                io::Error::new(io::ErrorKind::InvalidData, format!("{}: {error}", path.display()))
-            })?);
-        }
-        // A torn tail was never answered for: it goes, so that the next line begins a line.
-        file.set_len(whole as u64)?;
-        file.seek(SeekFrom::Start(whole as u64))?;
+        let mut lines = 0;
+        let mut file = lines::open(path, |line| {
+            lines += 1;
+            known.apply(line);
+        })?;
         file.sync_data()?;
+        let kept = known.lines();
+        // Not before most of it is of no use any more, so that no start is much slower than others.
+        if lines > 1000 + 2 * kept.len() {
+            file = rewrite(path, &kept)?;
+        }
+        lines::sync_folder(path)?;
         Ok(Self { file: Mutex::new(file), known: Mutex::new(known) })
     }
 
@@ -114,6 +140,26 @@ impl FileReceipts {
         self.known().apply(line);
         Ok(())
     }
+}
+
+/// Writes a new file beside the old one, and puts it in its place when it is whole and durable.
+fn rewrite(path: &Path, lines: &[Line]) -> io::Result<File> {
+    let mut name = path.as_os_str().to_owned();
+    name.push(".new");
+    let beside = Path::new(&name);
+    // Locked before it is in its place, so that nobody else takes it there.
+    let held = || io::Error::from(io::ErrorKind::WouldBlock);
+    let mut file = locked_file(beside).map_err(io::Error::other)?.ok_or_else(held)?;
+    file.set_len(0)?;
+    let mut text = Vec::new();
+    for line in lines {
+        serde_json::to_writer(&mut text, line)?;
+        text.push(b'\n');
+    }
+    file.write_all(&text)?;
+    file.sync_all()?;
+    std::fs::rename(beside, path)?;
+    Ok(file)
 }
 
 impl ReceiptStore for FileReceipts {
@@ -185,7 +231,7 @@ mod tests {
     #[test]
     fn what_was_kept_is_there_after_a_restart() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("receipts");
+        let path = folder.path().join("own/receipts");
         let store = FileReceipts::open(&path).unwrap();
         store.put(receipt("a", Some(answer()))).unwrap();
         store.begin("b").unwrap();
@@ -205,7 +251,7 @@ mod tests {
     #[test]
     fn a_tail_torn_at_any_byte_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("receipts");
+        let path = folder.path().join("own/receipts");
         let store = FileReceipts::open(&path).unwrap();
         store.put(receipt("a", None)).unwrap();
         let first = fs::metadata(&path).unwrap().len();
@@ -224,12 +270,38 @@ mod tests {
     }
 
     #[test]
+    fn n112_a_long_file_is_rewritten_and_forgets_nothing() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own/receipts");
+        let store = FileReceipts::open(&path).unwrap();
+        store.put(receipt("first", Some(answer()))).unwrap();
+        store.begin("hanging").unwrap();
+        for number in 0..5000 {
+            store.append(Line::Put(receipt(&format!("r{number}"), None)), false).unwrap();
+        }
+        drop(store);
+        let long = fs::metadata(&path).unwrap().len();
+        let reopened = || FileReceipts::open(&path).unwrap();
+        // Once to rewrite it, once to read what was rewritten.
+        drop(reopened());
+        assert!(fs::metadata(&path).unwrap().len() < long / 2);
+        let store = reopened();
+        assert_eq!(store.get("first"), Lookup::Dropped);
+        assert_eq!(store.get("r0"), Lookup::Dropped);
+        assert!(matches!(store.get("r4999"), Lookup::Kept(_)));
+        assert_eq!(store.get("hanging"), Lookup::Dropped);
+        assert_eq!(store.get("never"), Lookup::New);
+        assert_eq!(store.untaken(), [answer()]);
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
     fn a_broken_line_or_a_second_process_is_an_error() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("receipts");
+        let path = folder.path().join("own/receipts");
         let _first = FileReceipts::open(&path).unwrap();
         assert!(FileReceipts::open(&path).is_err());
-        let other = folder.path().join("other");
+        let other = folder.path().join("own/other");
         drop(FileReceipts::open(&other).unwrap());
         fs::write(&other, "{\"put\":1}\n").unwrap();
         assert_eq!(FileReceipts::open(&other).unwrap_err().kind(), io::ErrorKind::InvalidData);

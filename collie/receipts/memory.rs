@@ -1,9 +1,10 @@
 //! Receipts that die with the process (N113).
 
 use std::collections::{HashMap, HashSet, VecDeque};
-use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use sha2::{Digest, Sha256};
 
 use super::{Lookup, RECEIPTS_PER_GROUP, Receipt, ReceiptGroup, ReceiptStore, StoredAnswer};
 
@@ -87,7 +88,24 @@ impl Index {
             && let Some(oldest) = group.pop_front()
         {
             self.receipts.remove(&oldest);
-            self.dropped.insert(&oldest);
+            self.dropped.insert(digest_of(&oldest));
+        }
+    }
+}
+
+impl Index {
+    /// Every receipt, the oldest of each group first.
+    pub(super) fn oldest_first(&self) -> impl Iterator<Item = &Receipt> {
+        self.groups.values().flatten().filter_map(|id| self.receipts.get(id))
+    }
+
+    pub(super) fn dropped_digests(&self) -> Vec<u64> {
+        self.dropped.order.iter().copied().collect()
+    }
+
+    pub(super) fn drop_digests(&mut self, digests: Vec<u64>) {
+        for digest in digests {
+            self.dropped.insert(digest);
         }
     }
 }
@@ -99,17 +117,18 @@ struct Dropped {
     digests: HashSet<u64>,
     /// Oldest first.
     order: VecDeque<u64>,
-    /// Keyed at random, so that nobody can make an id that meets another one's digest.
-    hasher: RandomState,
+}
+
+fn digest_of(id: &str) -> u64 {
+    Sha256::digest(id.as_bytes()).iter().take(8).fold(0, |all, &byte| (all << 8) | u64::from(byte))
 }
 
 impl Dropped {
     fn holds(&self, id: &str) -> bool {
-        self.digests.contains(&self.hasher.hash_one(id))
+        self.digests.contains(&digest_of(id))
     }
 
-    fn insert(&mut self, id: &str) {
-        let digest = self.hasher.hash_one(id);
+    fn insert(&mut self, digest: u64) {
         if self.digests.insert(digest) {
             self.order.push_back(digest);
         }

@@ -147,3 +147,67 @@ fn to_hyper(response: Response, close: bool) -> hyper::Response<Full<Bytes>> {
         response
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt, DuplexStream};
+    use tokio::time::Instant;
+
+    use super::*;
+    use crate::collie::core::CoreOptions;
+
+    const HELLO: &[u8] = b"GET /durable/v1/hello HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    /// The phone's end of a served connection, over which `space` bytes can be under way, and
+    /// the task that serves it.
+    fn connected(space: usize) -> (DuplexStream, tokio::task::JoinHandle<()>) {
+        let (ours, theirs) = tokio::io::duplex(space);
+        let core = Core::new(CoreOptions::default()).unwrap();
+        let task = tokio::spawn(async move {
+            let (_open, closing) = watch::channel(false);
+            serve(theirs, core, Caller::Other, Entrance::Private, closing).await;
+        });
+        (ours, task)
+    }
+
+    /// How long the connection is served on, in seconds.
+    async fn seconds_to_end(task: tokio::task::JoinHandle<()>) -> u64 {
+        let begin = Instant::now();
+        task.await.unwrap();
+        begin.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_says_nothing_has_5_seconds() {
+        let (_phone, task) = connected(4096);
+        assert_eq!(seconds_to_end(task).await, 5);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_kept_connection_may_be_idle_for_60_seconds() {
+        let (mut phone, task) = connected(4096);
+        let mut first = [0; 12];
+        phone.write_all(HELLO).await.unwrap();
+        phone.read_exact(&mut first).await.unwrap();
+        assert_eq!(&first, b"HTTP/1.1 200");
+        assert_eq!(seconds_to_end(task).await, 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_body_has_15_seconds() {
+        let (mut phone, task) = connected(4096);
+        let head = b"POST /durable/v1/hello HTTP/1.1\r\nHost: x\r\nContent-Length: 9\r\n\r\n{";
+        phone.write_all(head).await.unwrap();
+        assert_eq!(seconds_to_end(task).await, 15);
+        let mut answer = String::new();
+        phone.read_to_string(&mut answer).await.unwrap();
+        assert!(answer.starts_with("HTTP/1.1 400") && answer.contains("15 s"), "{answer}");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_that_nobody_reads_has_30_seconds() {
+        let (mut phone, task) = connected(64);
+        phone.write_all(HELLO).await.unwrap();
+        assert_eq!(seconds_to_end(task).await, 30);
+    }
+}

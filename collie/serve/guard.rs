@@ -302,3 +302,67 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Guard<S> {
         Pin::new(&mut self.stream).poll_shutdown(context)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+    use super::*;
+
+    /// What hyper would read of `bytes`, that come in parts.
+    fn passed(bytes: &[u8], part: usize) -> Vec<u8> {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().unwrap();
+        runtime.block_on(async {
+            let (mut writer, reader) = tokio::io::duplex(part);
+            let mut guard = Guard::new(reader);
+            let write = async {
+                writer.write_all(bytes).await.unwrap();
+                drop(writer);
+                std::future::pending::<()>().await;
+            };
+            let mut passed = Vec::new();
+            // After a refusal nothing more is read, so the writing need not end.
+            tokio::select! {
+                read = guard.read_to_end(&mut passed) => drop(read.unwrap()),
+                () = write => {}
+            }
+            passed
+        })
+    }
+
+    const PLAIN: &[u8] = b"POST /a HTTP/1.1\r\nHost: x\r\nContent-Length: 3\r\n\r\nabc\
+        POST /b HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n\
+        3;a=b\r\nabc\r\n0\r\nTrailer: x\r\n\r\nGET /c HTTP/1.1\r\nHost: x\r\n\r\n";
+
+    #[test]
+    fn what_is_plain_passes_as_it_is_in_parts_of_any_size() {
+        for part in 1..PLAIN.len() {
+            assert_eq!(passed(PLAIN, part), PLAIN, "in parts of {part}");
+        }
+    }
+
+    #[test]
+    fn nothing_passes_after_a_refusal() {
+        let bytes = [PLAIN, b"GET /d HTTP/1.1\r\n\r\n", PLAIN].concat();
+        for part in [1, 7, 4096] {
+            let passed = String::from_utf8(passed(&bytes, part)).unwrap();
+            let rest = passed.strip_prefix(std::str::from_utf8(PLAIN).unwrap()).unwrap();
+            assert!(rest.contains(REFUSED) && rest.ends_with("\r\n\r\n"), "{rest}");
+            assert!(!rest.contains("/d") && !rest.contains("/a"), "{rest}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn how_bytes_are_parted_changes_nothing(
+            bytes in proptest::collection::vec(any::<u8>(), 0..100),
+            cut in 0..PLAIN.len(),
+            part in 1_usize..50,
+        ) {
+            // Something plain, broken off anywhere, and then anything.
+            let bytes = [&PLAIN[..cut], &bytes].concat();
+            prop_assert_eq!(passed(&bytes, part), passed(&bytes, 4096));
+        }
+    }
+}

@@ -160,11 +160,11 @@ fn process(pid: i32) -> Option<Process> {
     let size = std::mem::size_of::<libc::proc_bsdinfo>();
     let mut info = std::mem::MaybeUninit::<libc::proc_bsdinfo>::zeroed();
     let length = libc::c_int::try_from(size).ok()?;
-    // SAFETY: the buffer is of the size that is given, and all its bytes are valid as zeros.
-    let (written, info) = unsafe {
-        let buffer = info.as_mut_ptr().cast();
-        (libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, buffer, length), info.assume_init())
-    };
+    let buffer = info.as_mut_ptr().cast();
+    // SAFETY: the buffer lives through the call, and is of the size that is given.
+    let written = unsafe { libc::proc_pidinfo(pid, libc::PROC_PIDTBSDINFO, 0, buffer, length) };
+    // SAFETY: it was zeroed, and zeros are a value of each of its numbers and bytes.
+    let info = unsafe { info.assume_init() };
     if written != length {
         return None;
     }

@@ -188,6 +188,28 @@ pub(crate) fn private_file(path: &Path) -> Result<File, PrivateSocketError> {
     Ok(file)
 }
 
+/// Opens a file of the user's own and locks it, until it is closed; `None` if another holds it.
+pub(crate) fn locked_file(path: &Path) -> Result<Option<File>, PrivateSocketError> {
+    // A holder may remove or replace its file: one that was opened before is locked in vain.
+    for _ in 0..100 {
+        let file = private_file(path)?;
+        match file.try_lock() {
+            Ok(()) if is_at(&file, path) => return Ok(Some(file)),
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Ok(None),
+            Err(TryLockError::Error(error)) => return Err(failed("lock", path)(error)),
+        }
+    }
+    Ok(None)
+}
+
+fn is_at(file: &File, path: &Path) -> bool {
+    match (file.metadata(), fs::symlink_metadata(path)) {
+        (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
+        _ => false,
+    }
+}
+
 /// The lock file of a socket. The system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 struct Lock {
@@ -200,34 +222,14 @@ impl Lock {
         let mut name = socket.as_os_str().to_owned();
         name.push(".lock");
         let path = PathBuf::from(name);
-        // A holder that lets go removes the file: one that was opened before is locked in vain.
-        for _ in 0..100 {
-            let file = private_file(&path)?;
-            match file.try_lock() {
-                Ok(()) => {}
-                Err(TryLockError::WouldBlock) => {
-                    return Err(PrivateSocketError::AlreadyServed { path: socket.to_owned() });
-                }
-                Err(TryLockError::Error(error)) => return Err(failed("lock", &path)(error)),
-            }
-            let lock = Self { path: path.clone(), file };
-            if lock.is_at_its_path() {
-                return Ok(lock);
-            }
-        }
-        Err(PrivateSocketError::AlreadyServed { path: socket.to_owned() })
-    }
-
-    fn is_at_its_path(&self) -> bool {
-        match (self.file.metadata(), fs::symlink_metadata(&self.path)) {
-            (Ok(held), Ok(found)) => (held.dev(), held.ino()) == (found.dev(), found.ino()),
-            _ => false,
-        }
+        let served = || PrivateSocketError::AlreadyServed { path: socket.to_owned() };
+        let file = locked_file(&path)?.ok_or_else(served)?;
+        Ok(Self { path, file })
     }
 
     /// Removes the file while it is still held, so that nobody locks it and loses it.
     fn remove(&self) {
-        if self.is_at_its_path()
+        if is_at(&self.file, &self.path)
             && let Err(error) = fs::remove_file(&self.path)
         {
             tracing::warn!(%error, path = %self.path.display(), "a lock file is left behind");

@@ -12,6 +12,7 @@ mod support;
 
 mod agent;
 mod asks;
+mod contract;
 mod edge;
 mod hooks;
 mod killed;

@@ -126,6 +126,26 @@ async fn the_tag_changes_exactly_when_the_body_does() {
 }
 
 #[tokio::test]
+async fn an_unchanged_state_is_not_made_again() {
+    let rig = Rig::new();
+    for number in 0..1000 {
+        add_pane(&rig.core, &format!("p{number}"));
+    }
+    let state = async || {
+        let (method, target) = ("GET".to_owned(), "/durable/v1/state".to_owned());
+        let request = Request { method, target, ..Request::default() };
+        rig.core.handle(request, Caller::Other).await.body
+    };
+    let first = state().await;
+    assert!(
+        std::sync::Arc::ptr_eq(&first, &state().await),
+        "the same bytes, whatever their number"
+    );
+    rig.pane.title("Other");
+    assert_ne!(first, state().await);
+}
+
+#[tokio::test]
 async fn events_follow_a_cursor() {
     let rig = Rig::new();
     let view = rig.view().await;

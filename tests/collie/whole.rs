@@ -84,6 +84,22 @@ fn n025_n031_a_tool_of_the_agent_is_refused() {
     for prefix in ["", "setsid -w", "nohup", "sh -c 'exec \"$@\"' sh"] {
         assert_eq!(agent.tool(&curl(prefix)), "403", "{prefix}");
     }
+    // A double fork: its parents are gone when it connects, and the agent has adopted it.
+    if cfg!(target_os = "linux") {
+        let at = folder.path().display().to_string();
+        let orphan = format!(
+            "until [ $(ps -o ppid= -p $$) = {} ]; do :; done
+{} > {at}/part
+mv {at}/part {at}/out
+",
+            agent.pid(),
+            curl(""),
+        );
+        std::fs::write(folder.path().join("orphan.sh"), orphan).unwrap();
+        let forks = format!("( setsid sh {at}/orphan.sh & )");
+        let wait = format!("until [ -s {at}/out ]; do sleep 0.01; done; cat {at}/out");
+        assert_eq!(agent.tool(&format!("{forks}; {wait}")), "403", "a double fork");
+    }
     let read = format!("curl -s --unix-socket {socket} http://localhost/durable/v1/hello");
     assert!(agent.tool(&read).contains("\"hostName\":\"desk\""), "N027: reads stay open");
     assert_eq!(agent.phone.pane("p")["asks"][0]["id"], "q", "still open");

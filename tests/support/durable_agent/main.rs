@@ -54,6 +54,9 @@ async fn run(socket: &str, receipts: Option<&str>) -> Result<(), Box<dyn std::er
         say(&format!("send {} {}", send.request_id, send.text));
         Ok(())
     });
+    // Orphans of its tools become its children, and so stay below it.
+    #[cfg(target_os = "linux")]
+    nix::sys::prctl::set_child_subreaper(true)?;
     collie.ready();
     say("ready");
     let (lines, mut next) = tokio::sync::mpsc::unbounded_channel();
