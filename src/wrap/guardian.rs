@@ -65,7 +65,8 @@ pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
     if let Ok(ForkResult::Parent { child }) = forked {
         drop(alive);
         let signals = Signals::take(&[&HANDED_ON[..], &[Signal::SIGCHLD]].concat(), None);
-        let _ = before.thread_set_mask();
+        // Whatever our parent had blocked: a guardian that hears nothing hands nothing on.
+        let _ = SigSet::empty().thread_set_mask();
         let ending = signals.and_then(|signals| watch(child, &signals));
         clean_up(sockets);
         // The wait failed, which leaves nothing to pass on.
