@@ -11,20 +11,22 @@
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd, OwnedFd};
 use std::sync::atomic::{AtomicI32, AtomicU64, Ordering};
+use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl};
 use nix::libc;
 use nix::sys::resource::{Resource, setrlimit};
 use nix::sys::signal::{
-    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, raise, sigaction,
+    SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, killpg, raise, sigaction,
 };
 use nix::unistd::{Pid, pipe, read};
 
 use super::terminal;
 
-/// The signals that are handed on, in one way or another.
-pub(crate) const HANDED_ON: [Signal; 11] = [
+/// The signals that are handed on, in one way or another. (A SIGTSTP is only where the terminal's own does
+/// not reach the program.)
+pub(crate) const HANDED_ON: [Signal; 8] = [
     Signal::SIGHUP,
     Signal::SIGINT,
     Signal::SIGQUIT,
@@ -33,9 +35,6 @@ pub(crate) const HANDED_ON: [Signal; 11] = [
     Signal::SIGUSR2,
     Signal::SIGCONT,
     Signal::SIGWINCH,
-    Signal::SIGTSTP,
-    Signal::SIGTTIN,
-    Signal::SIGTTOU,
 ];
 
 /// The signals that end this process at once: the terminal is given back before.
@@ -60,6 +59,9 @@ pub(crate) enum Origin {
 }
 
 const ORIGINS: [Origin; 3] = [Origin::Terminal, Origin::Process, Origin::Guardian];
+
+/// How long a stop may take to reach us before it counts as let pass.
+const STOP_TIME: Duration = Duration::from_millis(50);
 
 static WAKE: AtomicI32 = AtomicI32::new(-1);
 /// One bit a signal, one word an origin: nothing is lost however many come, and equal ones are one.
@@ -145,30 +147,50 @@ pub(crate) fn bit(signal: Signal) -> u64 {
     1 << (signal as i32)
 }
 
-/// Stops this process as `signal` would have, until somebody continues it. Tells whether it was stopped:
-/// without a shell that could continue us (an orphaned process group) the kernel does not.
-pub(crate) fn stop_by(signal: i32) -> bool {
-    // SIGSTOP would stop us for ever where the others are let pass.
-    let signal = Signal::try_from(signal).ok().filter(|&signal| signal != Signal::SIGSTOP);
-    let signal = signal.unwrap_or(Signal::SIGTSTP);
+/// Stops our whole job, as the terminal's Ctrl-Z does, until somebody continues it: a script that we are
+/// part of has to stop with us, or its shell would wait for it. Not when `process` goes on by now: then the
+/// job was stopped and continued already. Tells whether we were stopped: without a shell that could
+/// continue us (an orphaned process group) the kernel does not.
+pub(crate) fn stop_job_with(process: Pid) -> bool {
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // Blocked until all is sent. A stop in between would be carried out, continued, and followed by the
+    // one that we are about to send. A SIGCONT takes one that waits away again.
+    let mut stop = SigSet::empty();
+    stop.add(Signal::SIGTSTP);
+    let mask = stop.thread_swap_mask(SigmaskHow::SIG_BLOCK);
+    // SAFETY: the default action runs no code of ours.
+    let before = unsafe { sigaction(Signal::SIGTSTP, &default) };
     for word in &NOTED {
         word.fetch_and(!bit(Signal::SIGCONT), Ordering::SeqCst);
     }
-    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
-    // SAFETY: the default action runs no code of ours.
-    let Ok(before) = (unsafe { sigaction(signal, &default) }) else {
-        return false;
-    };
-    let mut only = SigSet::empty();
-    only.add(signal);
-    let mask = only.thread_swap_mask(SigmaskHow::SIG_UNBLOCK);
-    let _ = raise(signal);
+    let continued =
+        || NOTED.iter().any(|word| word.load(Ordering::SeqCst) & bit(Signal::SIGCONT) != 0);
+    if is_stopped(process) {
+        let _ = killpg(Pid::from_raw(0), Signal::SIGTSTP);
+        let _ = stop.thread_unblock();
+        // As a rule we were stopped and continued by now, but the signal may have come to another thread.
+        let end = Instant::now() + STOP_TIME;
+        while !continued() && Instant::now() < end {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    }
+    if let Ok(before) = before {
+        // SAFETY: `before` was in force until the call above.
+        let _ = unsafe { sigaction(Signal::SIGTSTP, &before) };
+    }
     if let Ok(mask) = mask {
         let _ = mask.thread_set_mask();
     }
-    // SAFETY: `before` was in force until the call above.
-    let _ = unsafe { sigaction(signal, &before) };
-    NOTED.iter().any(|word| word.load(Ordering::SeqCst) & bit(Signal::SIGCONT) != 0)
+    continued()
+}
+
+/// Whether a process is stopped right now: the news of it can be old.
+pub(crate) fn is_stopped(process: Pid) -> bool {
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{process}/stat")) else {
+        // No such file where there is no /proc: the news has to do.
+        return cfg!(not(target_os = "linux"));
+    };
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
 }
 
 /// Ends this process by `signal`, so that whoever waits sees what it would have seen of the agent.
@@ -214,6 +236,11 @@ extern "C" fn note(signal: libc::c_int, info: *mut libc::siginfo_t, _: *mut libc
     // SAFETY: SA_SIGINFO promises a filled `info`.
     let (code, sender) = unsafe { ((*info).si_code, (*info).si_pid()) };
     // The kernel's own code is above 0 on Linux; macOS says 0 and names no sender.
+    // SAFETY: async-signal-safe.
+    if code <= 0 && sender == unsafe { libc::getpid() } {
+        // What we sent to our own job.
+        return;
+    }
     let origin = if code > 0 || (cfg!(not(target_os = "linux")) && sender == 0) {
         Origin::Terminal
     } else if sender != 0 && sender == GUARDIAN.load(Ordering::Relaxed) {

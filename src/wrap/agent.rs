@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use super::{Ending, Options, OuterSignal, Status};
 use crate::os::leader::{Image, Leader, Pty, Report, start};
-use crate::os::signals::{Origin, Signals, stop_by};
+use crate::os::signals::{Origin, Signals, is_stopped, stop_job_with};
 
 /// A signal that comes to a whole process group comes from the guardian too: the second is the same one.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
@@ -130,14 +130,21 @@ impl Agent {
         }
     }
 
-    /// Stops this process because the program was stopped, until we are continued; the noted SIGCONT tells.
-    pub(super) fn stop_with(&self, signal: i32, target: Target) {
-        let stopped = stop_by(signal);
+    /// Stops our job because `signal` stopped the program, until we are continued; the noted SIGCONT
+    /// tells. Gives whether it was stopped.
+    pub(super) fn stop_with(&self, signal: i32, target: Target) -> bool {
+        let stopped = stop_job_with(self.leader.agent());
         // Without us in between, the kernel would have let the program go on. A SIGSTOP holds in any
         // case, and whoever sent it can continue the program.
         if !stopped && signal != Signal::SIGSTOP as i32 {
             self.send(Signal::SIGCONT, target);
         }
+        stopped
+    }
+
+    /// Whether the program is stopped right now.
+    pub(super) fn is_stopped(&self) -> bool {
+        is_stopped(self.leader.agent())
     }
 
     /// What a report of the leader means for the run, if it is the end.

@@ -22,7 +22,7 @@ use nix::unistd::{ForkResult, Pid, fork, getppid, pipe};
 use super::ending::{Ending, Status};
 use super::modes::Modes;
 use super::relay::write_all;
-use crate::os::signals::{HANDED_ON, Origin, Signals, stop_by};
+use crate::os::signals::{HANDED_ON, Origin, Signals, stop_job_with};
 use crate::os::terminal::{self, Terminal};
 
 /// The guardian of this process, if it has one.
@@ -64,7 +64,8 @@ pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
     if let Ok(ForkResult::Parent { child }) = forked {
         drop(alive);
         let signals = Signals::take(&[&HANDED_ON[..], &[Signal::SIGCHLD]].concat(), None);
-        let _ = before.thread_set_mask();
+        // Whatever our parent had blocked: a guardian that hears nothing hands nothing on.
+        let _ = SigSet::empty().thread_set_mask();
         let ending = signals.and_then(|signals| watch(child, &signals));
         clean_up(sockets);
         // The wait failed, which leaves nothing to pass on.
@@ -87,14 +88,22 @@ pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
 fn watch(process: Pid, signals: &Signals) -> io::Result<Ending> {
     let ended = |status| Ok(Ending { status, ended_by: None });
     loop {
+        for (signal, origin) in signals.drain() {
+            // What the terminal sends reaches the whole process group.
+            if origin != Origin::Terminal && signal != Signal::SIGCHLD {
+                let _ = kill(process, signal);
+            }
+        }
+        // After a SIGCONT was handed on, or a stop that is over would stop us.
         match waitpid(process, Some(WaitPidFlag::WNOHANG | WaitPidFlag::WUNTRACED)) {
             Ok(WaitStatus::Exited(_, code)) => return ended(Status::Exited(code)),
             Ok(WaitStatus::Signaled(_, signal, _)) => {
                 return ended(Status::Signaled(signal as i32));
             }
-            // Whoever waits for us sees the stop; to go on is a SIGCONT, which is handed on below.
-            Ok(WaitStatus::Stopped(_, signal)) => {
-                stop_by(signal as i32);
+            // Whoever waits for us sees the stop.
+            Ok(WaitStatus::Stopped(..)) => {
+                stop_job_with(process);
+                continue;
             }
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
@@ -103,12 +112,6 @@ fn watch(process: Pid, signals: &Signals) -> io::Result<Ending> {
         match poll(&mut polled, PollTimeout::NONE) {
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno.into()),
-        }
-        for (signal, origin) in signals.drain() {
-            // What the terminal sends reaches the whole process group.
-            if origin != Origin::Terminal && signal != Signal::SIGCHLD {
-                let _ = kill(process, signal);
-            }
         }
     }
 }

@@ -44,6 +44,8 @@ mod relay;
 
 use std::time::Duration;
 
+use nix::sys::signal::Signal;
+
 pub use child::{Child, StartError, find};
 pub use ending::{Ending, OuterSignal, Status};
 pub use guardian::guard;
@@ -118,8 +120,13 @@ impl Default for Options {
 pub fn run(child: &Child, options: Options, tap: &mut dyn Tap) -> Result<Ending, StartError> {
     let image = child.image()?;
     let failed = |error| StartError::io(child, error);
-    let signals = Signals::take(&HANDED_ON, guardian::process()).map_err(failed)?;
     let terminal = options.pty.then(Terminal::of_this_process).flatten();
+    let mut taken = HANDED_ON.to_vec();
+    if terminal.is_some() {
+        // Without a terminal of its own, the program is stopped as we are, by the user's.
+        taken.push(Signal::SIGTSTP);
+    }
+    let signals = Signals::take(&taken, guardian::process()).map_err(failed)?;
     match terminal {
         Some(terminal) => relay::run(&image, &signals, terminal, options, tap),
         None => passthrough::run(&image, &signals, options, tap),

@@ -63,7 +63,10 @@ pub(super) fn run(
             if let Some(ending) = agent.ending(report) {
                 return Ok(ending);
             }
-            if let Report::Stopped(signal) = report {
+            // Where the terminal stopped our whole job, this is news from before we were continued.
+            if let Report::Stopped(signal) = report
+                && agent.is_stopped()
+            {
                 tap.suspended();
                 agent.stop_with(signal, Target::Program);
             }

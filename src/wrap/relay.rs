@@ -176,7 +176,9 @@ impl Relay<'_> {
                     self.drain()?;
                     return Ok(ending);
                 }
-                if let Report::Stopped(signal) = report {
+                if let Report::Stopped(signal) = report
+                    && self.agent.is_stopped()
+                {
                     self.suspend(signal);
                 }
             }
@@ -237,8 +239,6 @@ impl Relay<'_> {
         for (signal, origin) in self.signals.drain() {
             match signal {
                 Signal::SIGWINCH => self.pass_size(),
-                // The program's terminal is another one: those of ours are not for it.
-                Signal::SIGTTIN | Signal::SIGTTOU => {}
                 _ if self.agent.is_double(signal, origin) => {}
                 Signal::SIGCONT => self.resume(),
                 _ => self.agent.hand_on(signal, Target::Groups(self.master.foreground())),
@@ -272,7 +272,9 @@ impl Relay<'_> {
         self.tap.suspended();
         terminal::restore();
         self.foreground = false;
-        self.agent.stop_with(signal, Target::Groups(self.master.foreground()));
+        if !self.agent.stop_with(signal, Target::Groups(self.master.foreground())) {
+            self.take_terminal();
+        }
     }
 
     fn resume(&mut self) {

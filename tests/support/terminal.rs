@@ -194,6 +194,11 @@ impl Terminal {
         });
     }
 
+    /// How often this text has come.
+    pub(crate) fn count_of(&self, text: &str) -> usize {
+        memchr::memmem::find_iter(&self.shared.lock().bytes, text).count()
+    }
+
     /// Waits until this text has come so often.
     pub(crate) fn wait_for_count_of(&self, text: &str, count: usize) {
         self.wait_until(&format!("{text:?} {count} times"), |seen| {
@@ -249,7 +254,16 @@ impl Terminal {
 
     /// Waits until the modes are as asked for.
     pub(crate) fn wait_for_modes(&self, what: &str, holds: impl Fn(&Modes) -> bool) {
-        eventually(what, || holds(&self.modes()));
+        let end = Instant::now() + DEADLINE;
+        while !holds(&self.modes()) {
+            let screen = || self.screen();
+            assert!(
+                Instant::now() < end,
+                "no modes of {what} within {DEADLINE:?}; the screen:\n{}",
+                screen()
+            );
+            thread::sleep(Duration::from_millis(2));
+        }
     }
 
     /// Sends the command a signal.

@@ -56,6 +56,8 @@ pub(in crate::wrap) fn event(sequence: Sequence<'_>) -> Option<Event> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::strategy::Strategy as _;
+
     use super::*;
 
     fn events(chunks: &[&[u8]]) -> Vec<Event> {
@@ -83,6 +85,25 @@ mod tests {
         for at in 0..OUTPUT.len() {
             let (start, end) = OUTPUT.split_at(at);
             assert_eq!(events(&[start, end]), whole, "cut at {at}");
+        }
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_output_says_the_same_in_any_pieces(
+            pieces in proptest::collection::vec(
+                proptest::prop_oneof![
+                    proptest::sample::select(vec![
+                        "\x1b", "]", "7501;", "?", "\x07", "\x1b\\", "state=idle", "133;A", "\x1bP", "\x1b[",
+                        "\x18", ";", "\x1bc", "text",
+                    ]).prop_map(|text| text.as_bytes().to_vec()),
+                    proptest::collection::vec(proptest::num::u8::ANY, 0..4),
+                ],
+                0..40,
+            )
+        ) {
+            let pieces: Vec<&[u8]> = pieces.iter().map(Vec::as_slice).collect();
+            proptest::prop_assert_eq!(events(&pieces), events(&[&pieces.concat()]));
         }
     }
 
