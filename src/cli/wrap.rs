@@ -75,7 +75,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(title) = &arguments.title {
         opening = opening.title(title);
     }
-    let session = opening.open().map_err(|error| session_failure(&error))?;
+    let session = opening.open_unannounced().map_err(|error| session_failure(&error))?;
     let link = start_link(&presence, link_path);
 
     let child = child(program, words, &session_id, link.as_ref());
@@ -194,6 +194,10 @@ impl Signals {
 }
 
 impl Tap for Signals {
+    fn started(&mut self, _agent: u32) {
+        self.session.announce();
+    }
+
     fn program_status(&mut self, event: program_status::Event) {
         self.records.apply(event);
         let aggregate = self.records.aggregate();

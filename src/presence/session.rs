@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fmt;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::Instant;
 
@@ -74,6 +75,8 @@ pub(super) struct SessionInner {
     pub(super) pane: Option<Pane>,
     reporter: Option<herdr::Reporter>,
     pub(super) model: Mutex<Model>,
+    /// Whether the faces may be told anything yet.
+    announced: AtomicBool,
     /// What both faces were told last. Changed only inside an edit of the pane, so that the faces
     /// are told everything in the same order.
     told: Mutex<Option<Shown>>,
@@ -96,6 +99,14 @@ impl SessionBuilder {
     /// # Errors
     /// Which rule of the id or the title broke, or that a session of this id is open.
     pub fn open(self) -> Result<Session, SessionError> {
+        let session = self.open_unannounced()?;
+        session.announce();
+        Ok(session)
+    }
+
+    /// Opens the session, and tells the faces no state of it before [`Session::announce`]: its agent
+    /// is not up yet.
+    pub(crate) fn open_unannounced(self) -> Result<Session, SessionError> {
         let id = SessionId::new(&self.id)?;
         let metadata = metadata(&self.presence, self.title.as_deref());
         let title = self.title.unwrap_or_else(|| self.presence.agent.clone());
@@ -119,6 +130,7 @@ impl SessionBuilder {
             pane,
             reporter: self.presence.reporter.clone(),
             model: Mutex::new(Model::new()),
+            announced: AtomicBool::new(false),
             told: Mutex::new(None),
             id,
         });
@@ -128,7 +140,6 @@ impl SessionBuilder {
         if let Some(reporter) = &inner.reporter {
             reporter.metadata(metadata);
         }
-        inner.publish();
         if let Ok(core) = &self.presence.collie {
             core.ready();
         }
@@ -167,6 +178,12 @@ fn place(
 impl Session {
     pub(super) fn from_inner(inner: Arc<SessionInner>, presence: Arc<Inner>) -> Self {
         Self { inner, presence }
+    }
+
+    /// Its agent is up: from now on the faces are told what it does.
+    pub(crate) fn announce(&self) {
+        self.inner.announced.store(true, Ordering::Relaxed);
+        self.inner.publish();
     }
 
     /// The id of the conversation.
@@ -308,6 +325,9 @@ impl SessionInner {
     }
 
     fn tell(&self, edit: Option<&mut PaneEdit<'_, '_>>) -> Option<Instant> {
+        if !self.announced.load(Ordering::Relaxed) {
+            return None;
+        }
         let mut told = lock(&self.told);
         let (shown, again) = lock(&self.model).show(Instant::now());
         if told.as_ref() != Some(&shown) {
