@@ -345,6 +345,24 @@ fn a_herdr_that_hangs_is_not_waited_for() {
     assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
 }
 
+/// What goes wrong is told in a private file: the terminal is the agent's.
+#[test]
+fn warnings_go_to_a_private_log() {
+    let user = User::new();
+    let herdr = FakeHerdr::start(Behaviour::Answers);
+    let mut command = user.wrap_in(&herdr, &["--", "true"]);
+    // Herdr's numbers are kept below this folder, which cannot be made.
+    fs::create_dir(user.path("state/agent-presence")).unwrap();
+    fs::write(user.path("state/agent-presence/seq"), "").unwrap();
+    let mut terminal = Terminal::start(&mut command);
+    assert_eq!(terminal.wait().code(), Some(0));
+    assert_eq!(terminal.bytes(), b"");
+    let log = user.path("state/agent-presence/log/agent-presence.log");
+    let text = fs::read_to_string(&log).unwrap();
+    assert!(text.contains("WARN") && text.contains("in memory only"), "{text}");
+    assert_eq!(fs::metadata(&log).unwrap().permissions().mode() & 0o777, 0o600);
+}
+
 /// The user ends the agent by the end of its input: that is a quit, too.
 #[test]
 fn the_end_of_the_input_is_a_quit() {

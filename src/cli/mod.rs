@@ -4,6 +4,7 @@ mod approve;
 mod ask;
 mod doctor;
 mod inside;
+mod log;
 mod output;
 mod say;
 mod state;

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
-use super::{Exit, Failure, output};
+use super::{Exit, Failure, log, output};
 use crate::herdr;
 use crate::link::{self, Server};
 use crate::os::{folders, random};
@@ -43,6 +43,7 @@ pub(super) struct Arguments {
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let mut words = arguments.command.into_iter();
     let program = words.next().unwrap_or_default();
+    log::start();
     // Before anything else is there to be taken back.
     shim::find(&program).map_err(|error| child_failure(&error))?;
 
