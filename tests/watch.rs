@@ -1,0 +1,109 @@
+//! `agent-presence watch` in a second terminal, beside a wrapped agent in the first.
+
+#![cfg(feature = "watch")]
+#![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
+
+mod support;
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
+
+use support::terminal::{Terminal, eventually};
+
+const PROGRAM: &str = env!("CARGO_BIN_EXE_agent-presence");
+const TOY_AGENT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/toy-agent");
+
+fn runtime_folder() -> tempfile::TempDir {
+    let folder = tempfile::Builder::new().prefix("ap").tempdir_in("/tmp").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    folder
+}
+
+fn agent_presence(runtime: &Path, arguments: &[&str]) -> Command {
+    let mut command = Command::new(PROGRAM);
+    command
+        .env_clear()
+        .env("PATH", std::env::var_os("PATH").unwrap())
+        .env("HOME", runtime)
+        .env("XDG_RUNTIME_DIR", runtime)
+        .env("TERM", "xterm-256color")
+        .env("TOY_AGENT_DELAY", "0.1")
+        .args(arguments);
+    command
+}
+
+/// What a newcomer without Herdr and Collie does: a line typed in one terminal is seen in the other,
+/// and a card that comes up there is answered by a key.
+#[test]
+fn a_newcomer_sees_that_it_works() {
+    let runtime = runtime_folder();
+    let mut watch = Terminal::start_sized(&mut agent_presence(runtime.path(), &["watch"]), 24, 80);
+    watch.wait_for("No agent yet");
+    let wrap = ["wrap", "--title", "Fix the build", "--", TOY_AGENT];
+    let mut agent = Terminal::start(&mut agent_presence(runtime.path(), &wrap));
+    watch.wait_for("idle    Fix the build");
+
+    agent.type_bytes("look at the log\r");
+    watch.wait_for("> look at the log");
+    watch.wait_for("I have looked at: look at the log");
+
+    agent.type_bytes("deploy\r");
+    watch.wait_for("waiting Fix the build");
+    watch.wait_for("deploy(target: \"staging\")");
+    watch.wait_for("[1] Allow   [2] Deny");
+    // A card takes no key in its first half second.
+    eventually("an answer", || {
+        watch.type_bytes("1");
+        agent.screen().contains("Deployed to staging.")
+    });
+    watch.wait_for("answered: allow");
+    watch.wait_for("idle    Fix the build");
+
+    agent.type_bytes("exit 7\r");
+    assert_eq!(agent.wait().code(), Some(7));
+    watch.wait_for("No agent yet");
+    let before = watch.before.clone();
+    watch.type_bytes("q");
+    assert_eq!(watch.wait().code(), Some(0));
+    assert_eq!(watch.modes(), before, "the terminal is as it was");
+}
+
+/// A stopped agent does not stop the screen.
+#[test]
+fn a_stopped_agent_is_waited_for_behind_the_screen() {
+    let runtime = runtime_folder();
+    let mut agent =
+        Terminal::start(&mut agent_presence(runtime.path(), &["wrap", "--", TOY_AGENT]));
+    agent.wait_for("Toy agent.");
+    let mut watch = Terminal::start_sized(&mut agent_presence(runtime.path(), &["watch"]), 24, 80);
+    watch.wait_for("idle");
+    for process in support::terminal::children(agent.pid()) {
+        let stop = Command::new("kill").args(["-STOP", &process.to_string()]).status();
+        assert!(stop.unwrap().success());
+    }
+    watch.type_bytes("q");
+    assert_eq!(watch.wait().code(), Some(0));
+    for process in support::terminal::children(agent.pid()) {
+        let go_on = Command::new("kill").args(["-CONT", &process.to_string()]).status();
+        assert!(go_on.unwrap().success());
+    }
+    agent.type_bytes("exit 0\r");
+    assert_eq!(agent.wait().code(), Some(0));
+}
+
+#[test]
+fn without_a_terminal_or_a_place_to_look_it_says_so() {
+    let runtime = runtime_folder();
+    let output = agent_presence(runtime.path(), &["watch"]).stdin(Stdio::null()).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(output.stderr, b"agent-presence: watch needs a terminal\n");
+    let output = agent_presence(runtime.path(), &["watch"])
+        .env_remove("XDG_RUNTIME_DIR")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(3));
+    assert!(output.stderr.starts_with(b"agent-presence: XDG_RUNTIME_DIR is not set"));
+}
