@@ -1,18 +1,20 @@
-//! Questions to the user, and their answers.
+//! Open questions to the user, and their answers.
 
+use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use serde_json::Value;
 use tokio::sync::oneshot;
 
 use super::session::{SessionInner, lock};
-use crate::collie::{self, Answer, AskClosed, AskInput, AskOption, DecidedBy};
-use crate::os::random;
+use crate::collie::{self, Answer, AskClosed, AskInput, DecidedBy, ask_id_for};
+
+/// How many answers wait for their question to be raised again, in one session.
+const UNTAKEN_LIMIT: usize = 100;
 
 /// Why a question was not put to the user.
 #[derive(Debug, thiserror::Error)]
@@ -24,93 +26,59 @@ pub enum AskError {
     /// The system gives no randomness for the id of the ask.
     #[error("the ask has no id: {0}")]
     Random(#[source] std::io::Error),
+    /// The arguments of the call cannot be shown.
+    #[error("the arguments of the call do not serialise: {0}")]
+    Arguments(String),
     /// The question breaks a rule of Collie's.
     #[error(transparent)]
     Question(#[from] collie::AskError),
 }
 
-/// A question with options that is about to be asked.
-#[derive(Debug)]
-pub struct Question {
-    session: Arc<SessionInner>,
-    title: String,
-    options: Vec<AskOption>,
-    timeout: Option<Duration>,
-}
+type Outcome = Result<Answer, AskClosed>;
 
-impl Question {
-    pub(super) fn new(session: Arc<SessionInner>, title: &str) -> Self {
-        Self { session, title: title.to_owned(), options: Vec::new(), timeout: None }
+/// Answers that came for an ask whose asker was gone, by the ask's id, with the words that were
+/// answered: the same question, raised again, gets its answer. Only once, and only for the same
+/// words: anything else has to be asked again.
+#[derive(Debug, Default)]
+pub(super) struct Untaken(Mutex<HashMap<String, (String, Answer)>>);
+
+impl Untaken {
+    fn keep(&self, ask: &str, words: &str, answer: Answer) {
+        let mut kept = lock(&self.0);
+        if kept.len() < UNTAKEN_LIMIT {
+            kept.insert(ask.to_owned(), (words.to_owned(), answer));
+        }
     }
 
-    /// Adds an option: what comes back when it is picked, and what the user reads.
-    pub fn option(mut self, id: &str, label: &str) -> Self {
-        self.options.push(AskOption::new(id, label));
-        self
-    }
-
-    /// Closes the card after this time; a timeout is no answer.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Shows the card. The session is blocked until it is answered.
-    ///
-    /// # Errors
-    /// Which rule the question breaks, or that nobody can be asked.
-    pub fn raise(self) -> Result<Ask, AskError> {
-        let input = AskInput::choice(&self.title, self.options);
-        raise(&self.session, &self.title, input, self.timeout)
-    }
-}
-
-/// The question whether a tool may run, about to be asked.
-#[derive(Debug)]
-pub struct ApprovalQuestion {
-    session: Arc<SessionInner>,
-    tool: String,
-    arguments: Value,
-    timeout: Option<Duration>,
-}
-
-impl ApprovalQuestion {
-    pub(super) fn new(session: Arc<SessionInner>, tool: &str, arguments: Value) -> Self {
-        Self { session, tool: tool.to_owned(), arguments, timeout: None }
-    }
-
-    /// Closes the card after this time. A timeout never approves.
-    pub fn timeout(mut self, timeout: Duration) -> Self {
-        self.timeout = Some(timeout);
-        self
-    }
-
-    /// Shows the card. The session is blocked until it is answered.
-    ///
-    /// # Errors
-    /// Which rule the question breaks, or that nobody can be asked.
-    pub fn raise(self) -> Result<Approval, AskError> {
-        let title = format!("{} wants to run", self.tool);
-        let input = AskInput::approval(&title)
-            .tool(call_summary(&self.tool, &self.arguments))
-            .push(Some(&format!("{} needs a yes", self.tool)), None);
-        raise(&self.session, &title, input, self.timeout).map(Approval)
+    fn take(&self, ask: &str, words: &str) -> Option<Answer> {
+        let (answered, answer) = lock(&self.0).remove(ask)?;
+        (answered == words).then_some(answer)
     }
 }
 
 /// An ask that waits for the user: a future for any executor, or [`Ask::wait`] without one.
 ///
 /// Dropped before it is answered, it withdraws its card.
-#[derive(Debug)]
+#[must_use = "dropping an ask withdraws it"]
 pub struct Ask {
-    outcome: oneshot::Receiver<Result<Answer, AskClosed>>,
-    card: Card,
+    id: String,
+    session: Arc<SessionInner>,
+    /// None: the outcome was taken.
+    outcome: Option<oneshot::Receiver<Outcome>>,
+    /// What is asked, where an untaken answer may be kept for it.
+    words: Option<String>,
+}
+
+impl fmt::Debug for Ask {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Ask").field(&self.id).finish()
+    }
 }
 
 impl Ask {
     /// The id of the ask.
     pub fn id(&self) -> &str {
-        &self.card.id
+        &self.id
     }
 
     /// Waits for the answer. Not for use inside an asynchronous task, where it would panic: await
@@ -118,10 +86,10 @@ impl Ask {
     ///
     /// # Errors
     /// The ask was closed without an answer.
-    pub fn wait(self) -> Result<Answer, AskClosed> {
+    pub fn wait(mut self) -> Result<Answer, AskClosed> {
         // The card stays until the answer is here.
-        let Self { outcome, card: _card } = self;
-        outcome.blocking_recv().unwrap_or_else(|_| Err(gone()))
+        let outcome = self.outcome.take().and_then(|outcome| outcome.blocking_recv().ok());
+        outcome.unwrap_or_else(|| Err(gone()))
     }
 }
 
@@ -129,28 +97,28 @@ impl Future for Ask {
     type Output = Result<Answer, AskClosed>;
 
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        let Some(outcome) = &mut self.outcome else {
+            return Poll::Ready(Err(gone()));
+        };
         // The sender is dropped unsent only when the presence ended: no answer was given.
-        let outcome = Pin::new(&mut self.outcome).poll(context);
-        outcome.map(|outcome| outcome.unwrap_or_else(|_| Err(gone())))
+        let outcome = std::task::ready!(Pin::new(outcome).poll(context));
+        self.outcome = None;
+        Poll::Ready(outcome.unwrap_or_else(|_| Err(gone())))
     }
 }
 
-/// Withdraws the card of an ask when it is dropped; a card that was decided stays decided.
-struct Card {
-    id: String,
-    session: Arc<SessionInner>,
-}
-
-impl fmt::Debug for Card {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("Card").field(&self.id).finish()
-    }
-}
-
-impl Drop for Card {
+impl Drop for Ask {
     fn drop(&mut self) {
+        // Changes nothing where the ask is decided.
         if let Some(pane) = &self.session.pane {
             pane.withdraw(&self.id);
+        }
+        // An answer that came meanwhile is not lost.
+        if let (Some(mut outcome), Some(words)) = (self.outcome.take(), &self.words) {
+            outcome.close();
+            if let Ok(Ok(answer)) = outcome.try_recv() {
+                self.session.untaken.keep(&self.id, words, answer);
+            }
         }
     }
 }
@@ -168,9 +136,14 @@ pub struct Verdict {
 
 /// An approval that waits for the user: a future, as [`Ask`] is.
 #[derive(Debug)]
+#[must_use = "dropping an approval withdraws it"]
 pub struct Approval(Ask);
 
 impl Approval {
+    pub(super) fn new(ask: Ask) -> Self {
+        Self(ask)
+    }
+
     /// The id of the ask.
     pub fn id(&self) -> &str {
         self.0.id()
@@ -192,23 +165,11 @@ impl Future for Approval {
     }
 }
 
-fn verdict(ask_id: String, outcome: Result<Answer, AskClosed>) -> Verdict {
+fn verdict(ask_id: String, outcome: Outcome) -> Verdict {
     match outcome {
         Ok(answer) => Verdict { approved: answer.allowed(), decided_by: DecidedBy::Phone, ask_id },
         Err(closed) => Verdict { approved: false, decided_by: closed.decided_by, ask_id },
     }
-}
-
-/// The call in one line, such as `refund(order: "5521", amount: 40)` (N095).
-fn call_summary(tool: &str, arguments: &Value) -> String {
-    let arguments: Vec<String> = match arguments {
-        Value::Object(named) => {
-            named.iter().map(|(name, value)| format!("{name}: {value}")).collect()
-        }
-        Value::Null => Vec::new(),
-        other => vec![other.to_string()],
-    };
-    format!("{tool}({})", arguments.join(", "))
 }
 
 /// What an ask comes to when its presence ends first: no answer was given.
@@ -216,38 +177,49 @@ fn gone() -> AskClosed {
     AskClosed { decided_by: DecidedBy::Program, decided_at: SystemTime::now() }
 }
 
-fn raise(
+/// Shows the card. `call`: the tool call, from which the id of the ask is derived, and what is asked
+/// about it; without it, the ask has an id of its own in `input`.
+pub(super) fn raise(
     session: &Arc<SessionInner>,
     title: &str,
     input: AskInput,
-    timeout: Option<Duration>,
+    call: Option<(&str, String)>,
 ) -> Result<Ask, AskError> {
-    if session.pane.is_none() {
+    let Some(pane) = &session.pane else {
         return Err(AskError::NobodyToAsk {});
-    }
-    let id = random::hex(16).map_err(AskError::Random)?;
-    let input = match timeout {
-        Some(timeout) => input.id(id).timeout(timeout),
-        None => input.id(id),
     };
     let (decided, outcome) = oneshot::channel();
+    let call = call.map(|(call, words)| (ask_id_for(pane.id(), call), words));
+    if let Some((id, words)) = &call
+        && let Some(answer) = session.untaken.take(id, words)
+    {
+        let _ = decided.send(Ok(answer));
+        let (id, words) = (id.clone(), Some(words.clone()));
+        return Ok(Ask { id, session: Arc::clone(session), outcome: Some(outcome), words });
+    }
     let key = lock(&session.model).ask_opened(title);
     let closing = Arc::clone(session);
+    let kept = call.clone();
     // Runs before the phone hears that its answer was taken: who polls after that sees both faces
     // switched back.
     let closed = move |result| {
-        lock(&closing.model).ask_closed(key);
+        lock(&closing.model).unblock(key);
         closing.publish();
-        let _ = decided.send(result);
+        if let (Err(Ok(answer)), Some((id, words))) = (decided.send(result), kept) {
+            closing.untaken.keep(&id, &words, answer);
+        }
     };
     let (raised, _) = session.publish_with(|edit| match edit {
         Some(edit) => edit.ask_with(input, closed).map_err(AskError::Question),
         None => Err(AskError::NobodyToAsk {}),
     });
     match raised {
-        Ok(id) => Ok(Ask { outcome, card: Card { id, session: Arc::clone(session) } }),
+        Ok(id) => {
+            let words = call.map(|(_, words)| words);
+            Ok(Ask { id, session: Arc::clone(session), outcome: Some(outcome), words })
+        }
         Err(error) => {
-            lock(&session.model).ask_closed(key);
+            lock(&session.model).unblock(key);
             session.publish();
             Err(error)
         }

@@ -3,15 +3,21 @@
 use std::env;
 use std::io;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
 
+use super::hooks::{PhoneHooks, caps};
+use super::session::Foreground;
 use super::thread::Background;
-use super::{FaceStatus, Inner, Presence};
+use super::{FaceStatus, Inner, Presence, Queue, Takes};
 use crate::os::folders;
 use crate::{collie, herdr};
 
 /// The source that Herdr files our reports under, unless another is given.
 pub(crate) const DEFAULT_SOURCE: &str = "agent-presence";
+
+/// How long a wish of the phone waits to be taken, unless another time is given.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Why a presence cannot start. A face that cannot is no reason: see [`Presence::status`].
 #[derive(Debug, thiserror::Error)]
@@ -51,6 +57,9 @@ pub struct Builder {
     source: String,
     herdr: HerdrPane,
     collie: CollieSocket,
+    takes: Takes,
+    patience: Duration,
+    caller_check: collie::CallerCheck,
 }
 
 impl Builder {
@@ -61,7 +70,24 @@ impl Builder {
             source: DEFAULT_SOURCE.to_owned(),
             herdr: HerdrPane::Own,
             collie: CollieSocket::Default,
+            takes: Takes::NONE,
+            patience: PATIENCE,
+            caller_check: collie::CallerCheck::On,
         }
+    }
+
+    /// Which wishes of the phone the agent takes from its [`Inbox`](super::Inbox). The phone offers
+    /// nothing else. Default: none.
+    pub fn takes(mut self, takes: Takes) -> Self {
+        self.takes = takes;
+        self
+    }
+
+    /// How long a wish waits to be taken before it is refused. Default: 10 s. For a text that waits
+    /// for the end of a turn, the time counts from there.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The agent's name as people know it, where that is not the name that it reports under. Herdr
@@ -88,6 +114,14 @@ impl Builder {
     /// No Collie face.
     pub fn without_collie(mut self) -> Self {
         self.collie = CollieSocket::Off;
+        self
+    }
+
+    /// Whether the agent and the processes that it started are kept from answering (N025). Off is
+    /// for an agent's own tests, where the phone is in the same process: never for a user's agent,
+    /// which could then approve what it wants.
+    pub fn caller_check(mut self, check: collie::CallerCheck) -> Self {
+        self.caller_check = check;
         self
     }
 
@@ -134,13 +168,21 @@ impl Builder {
 
         let socket = self.collie_path();
         let collie_address = socket.clone().ok();
-        let host_name = self.agent.clone();
+        let known: Arc<OnceLock<_>> = Arc::default();
+        let hooks = PhoneHooks { presence: Arc::clone(&known), patience: self.patience };
+        let options = collie::Options {
+            host_name: Some(self.agent.clone()),
+            caps: Some(caps(self.takes)),
+            caller_check: self.caller_check,
+            hooks: collie::SharedHooks::new(hooks),
+            ..collie::Options::default()
+        };
         let (background, collie) = Background::start(
             move || async move {
                 if let Some(driver) = driver {
                     tokio::spawn(driver);
                 }
-                match open_collie(socket, host_name).await {
+                match open_collie(socket, options).await {
                     Ok(collie) => (Ok(collie.core().clone()), Some(collie)),
                     Err(off) => (Err(off), None),
                 }
@@ -162,8 +204,11 @@ impl Builder {
             collie_address,
             background,
             sessions: Mutex::new(Vec::new()),
-            foreground: Mutex::new(None),
+            foreground: Mutex::new(Foreground::default()),
+            inbox: Arc::new(Queue::default()),
+            patience: self.patience,
         });
+        let _ = known.set(Arc::downgrade(&inner));
         inner.background.pump(&Arc::downgrade(&inner));
         Ok(Presence { inner })
     }
@@ -190,14 +235,9 @@ impl Builder {
 
 async fn open_collie(
     socket: Result<PathBuf, FaceStatus>,
-    host_name: String,
+    options: collie::Options,
 ) -> Result<collie::Collie, FaceStatus> {
-    let options = collie::Options {
-        host_name: Some(host_name),
-        socket: Some(socket?),
-        caps: Some(collie::Caps { asks: true, ..collie::Caps::NONE }),
-        ..collie::Options::default()
-    };
+    let options = collie::Options { socket: Some(socket?), ..options };
     collie::open(options).await.map_err(|error| FaceStatus::Off(error.to_string()))
 }
 

@@ -17,13 +17,54 @@
 //! # }
 //! ```
 //!
+//! # What the phone wants
+//!
+//! An agent that says what it [takes](Builder::takes) gets it from an [`Inbox`]:
+//!
+//! ```
+//! # fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! use agent_presence::presence::{Presence, Takes, Wanted};
+//!
+//! let takes = Takes { send: true, stop: true, ..Takes::NONE };
+//! let presence = Presence::builder("my-agent").takes(takes).start()?;
+//! let session = presence.session("sess-42").open()?;
+//! let inbox = session.inbox();
+//! # session.release();
+//! while let Some(wish) = inbox.wait() {
+//!     match wish.accept() {
+//!         Wanted::Send { text } => println!("the next turn is about: {text}"),
+//!         Wanted::Stop => println!("stopping"),
+//!         _ => {}
+//!     }
+//! }
+//! # Ok(())
+//! # }
+//! ```
+//!
 //! # Cancel safety
 //!
-//! An [`Ask`] or [`Approval`] that is dropped before it is answered withdraws its card, and neither
-//! an answer that comes later nor a timeout has any effect. All other calls return at once.
+//! - An [`Ask`] or [`Approval`] that is dropped before it is answered withdraws its card, and neither
+//!   a later answer nor a timeout has any effect. One exception: where the question names its
+//!   [call](Question::call) and the phone was faster than the drop, the answer is kept, and given to
+//!   the same question when it is raised again.
+//! - [`Inbox::recv`] that is dropped before it gave a wish has taken none.
+//! - A [`Wish`] that is dropped without an answer is refused; the phone says so.
+//! - A [`Block`] that is dropped is over.
+//! - All other calls return at once and leave nothing half done.
+//!
+//! # Stability
+//!
+//! The names here are ours and follow semantic versioning. Two kinds are the wire's own, which is
+//! experimental, and change with it: what comes from [`collie`](crate::collie) (items, fields,
+//! kinds of asks, targets), and what [`Presence::herdr_status`] tells of Herdr.
 
 mod ask;
 mod builder;
+mod chat;
+mod hooks;
+mod inbox;
+mod opening;
+mod question;
 mod session;
 mod thread;
 
@@ -31,13 +72,19 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
-pub use ask::{Approval, ApprovalQuestion, Ask, AskError, Question, Verdict};
+pub use ask::{Approval, Ask, AskError, Verdict};
 pub(crate) use builder::DEFAULT_SOURCE;
 pub use builder::{Builder, StartError};
-pub use session::{SayError, Session, SessionBuilder, SessionError};
+pub use chat::{Reply, SayError};
+pub use inbox::{Inbox, Takes, Wanted, Wish};
+pub use opening::{Old, SessionBuilder, SessionError};
+pub use question::{ApprovalQuestion, Question};
+pub use session::{Block, Session};
 
+use crate::collie::{ActionView, RuleError};
 use crate::herdr::Reporter;
-use session::{SessionInner, lock};
+use inbox::Queue;
+use session::{Foreground, SessionInner, lock};
 use thread::Background;
 
 /// How long leaving may take, whatever the faces do.
@@ -85,7 +132,10 @@ struct Inner {
     sessions: Mutex<Vec<Weak<SessionInner>>>,
     /// The session that Herdr shows. A lock of its own, because it is looked up inside an edit of
     /// a pane, which may be made while `sessions` is held.
-    foreground: Mutex<Option<String>>,
+    foreground: Mutex<Foreground>,
+    /// What the phone wants, until the agent takes it.
+    inbox: Arc<Queue>,
+    patience: Duration,
 }
 
 impl Presence {
@@ -102,6 +152,30 @@ impl Presence {
     /// Begins a session. The id names the conversation and stays the same when it is resumed.
     pub fn session(&self, id: &str) -> SessionBuilder {
         SessionBuilder::new(Arc::clone(&self.inner), id)
+    }
+
+    /// What the phone wants of all sessions, and of the agent as a whole: a start, a reopen, and
+    /// what concerns a tab or a workspace. A wish goes to one inbox only.
+    pub fn inbox(&self) -> Inbox {
+        Inbox::of_presence(self)
+    }
+
+    /// What the phone can start; each tap is a [`Wanted::Start`].
+    ///
+    /// # Errors
+    /// An id breaks its rule (N049).
+    pub fn starters(&self, starters: impl Into<Vec<ActionView>>) -> Result<(), RuleError> {
+        match &self.inner.collie {
+            Ok(core) => core.starters(starters),
+            Err(_) => Ok(()),
+        }
+    }
+
+    /// The user quit the agent: every session is released, and Herdr forgets it.
+    pub fn release(&self) {
+        for session in self.inner.open_sessions() {
+            Session::from_inner(session, Arc::clone(&self.inner)).release();
+        }
     }
 
     /// What the Herdr face knows about itself. None: nobody wants it here.
@@ -130,6 +204,7 @@ impl Presence {
     /// Open asks stay open, for an exit is not an answer. Takes 300 ms at most, whatever the faces
     /// do. Whether the user quit is said by [`Session::release`] before.
     pub fn close(self) {
+        self.inner.inbox.close();
         for session in self.inner.open_sessions() {
             lock(&session.model).settle();
             session.publish();
@@ -150,11 +225,8 @@ impl Presence {
 
     /// The open session of this id.
     pub(crate) fn find(&self, id: &str) -> Option<Session> {
-        self.inner
-            .open_sessions()
-            .into_iter()
-            .find(|session| session.id() == id)
-            .map(|session| Session::from_inner(session, Arc::clone(&self.inner)))
+        let session = self.inner.find(id)?;
+        Some(Session::from_inner(session, Arc::clone(&self.inner)))
     }
 
     /// Runs a task on the presence's own thread, until the presence ends.
@@ -169,5 +241,37 @@ impl Presence {
 impl Inner {
     fn open_sessions(&self) -> Vec<Arc<SessionInner>> {
         lock(&self.sessions).iter().filter_map(Weak::upgrade).collect()
+    }
+
+    /// The session of this id, or of this id until another one took its place.
+    fn find(&self, id: &str) -> Option<Arc<SessionInner>> {
+        let mut named = self.open_sessions();
+        named.retain(|session| session.id() == id);
+        let open = named.iter().rfind(|session| !session.has_ended()).cloned();
+        open.or_else(|| named.iter().find_map(|session| session.successor()).cloned())
+    }
+
+    /// Brings every change to the faces; when to look again if nothing happens.
+    fn publish(&self) -> Option<Instant> {
+        self.open_sessions().iter().filter_map(SessionInner::publish).min()
+    }
+
+    /// Texts that waited for the end of a turn can be handed out, but not for ever.
+    fn turn_ended(self: &Arc<Self>, session: &Arc<SessionInner>) {
+        self.inbox.wake();
+        if !self.inbox.has_sends(session) {
+            return;
+        }
+        let (presence, session) = (Arc::downgrade(self), Arc::downgrade(session));
+        let patience = self.patience;
+        self.background.spawn(async move {
+            tokio::time::sleep(patience).await;
+            if let (Some(presence), Some(session)) = (presence.upgrade(), session.upgrade())
+                // Another turn: they wait for its end.
+                && !session.turn_runs()
+            {
+                presence.inbox.refuse_sends(&session, "The agent did not take it in time.");
+            }
+        });
     }
 }

@@ -1,55 +1,18 @@
 //! One session of a presence.
 
-use std::env;
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
-use serde_json::Value;
+use serde::Serialize;
 
-use super::builder::path_segment;
-use super::{ApprovalQuestion, Inner, Question};
-use crate::collie::{self, Item, Pane, PaneEdit, PaneState};
-use crate::herdr;
-use crate::os::random;
-use crate::session::{Model, Rank, SessionId, SessionIdError, Shown, State};
-
-/// Why a session cannot open.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum SessionError {
-    /// The id breaks a rule.
-    #[error(transparent)]
-    Id(#[from] SessionIdError),
-    /// The title breaks a rule.
-    #[error("session title has the control character {character:?} at byte {position}")]
-    Title {
-        /// The character.
-        character: char,
-        /// Where it is, in bytes.
-        position: usize,
-    },
-    /// A session of this id is open already.
-    #[error("session `{0}` is open already")]
-    Open(SessionId),
-    /// Collie's rules refuse it.
-    #[error("the session has no place in Collie: {0}")]
-    Collie(String),
-}
-
-/// Why something said is not in the chat.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the item is not in the chat: {0}")]
-pub struct SayError(String);
-
-/// A session that is about to open.
-#[derive(Clone, Debug)]
-pub struct SessionBuilder {
-    presence: Arc<Inner>,
-    id: String,
-    title: Option<String>,
-}
+use super::ask::Untaken;
+use super::opening::check_title;
+use super::{ApprovalQuestion, Inbox, Inner, Old, Question, SessionError};
+use crate::collie::{AskKind, Field, Item, NoticeLevel, Pane, PaneEdit, PaneState};
+use crate::herdr::{self, ResumeCommand};
+use crate::session::{Model, Rank, ReasonKey, SessionId, Shown, State};
 
 /// One conversation of the agent. Cheap to clone; all clones are the same session.
 ///
@@ -63,7 +26,7 @@ pub struct Session {
 
 impl fmt::Debug for Session {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Session").field("id", &self.inner.id).finish_non_exhaustive()
+        formatter.debug_struct("Session").field("id", &self.id()).finish_non_exhaustive()
     }
 }
 
@@ -73,106 +36,44 @@ pub(super) struct SessionInner {
     id: SessionId,
     presence: Weak<Inner>,
     pub(super) pane: Option<Pane>,
-    reporter: Option<herdr::Reporter>,
+    resume: Option<ResumeCommand>,
+    /// What Herdr shows beside the state.
+    title: Mutex<Option<String>>,
     pub(super) model: Mutex<Model>,
     /// Whether the faces may be told anything yet.
     announced: AtomicBool,
     /// What both faces were told last. Changed only inside an edit of the pane, so that the faces
     /// are told everything in the same order.
     told: Mutex<Option<Shown>>,
+    /// A copy of what was told, for who may not wait for that lock.
+    turn_runs: AtomicBool,
+    /// Counts the notices about being blocked, for their ids.
+    notices: AtomicU64,
+    has_ended: AtomicBool,
+    /// The session that took its place.
+    successor: OnceLock<Arc<SessionInner>>,
+    /// Answers that came for an ask whose asker was gone.
+    pub(super) untaken: Untaken,
 }
 
-impl SessionBuilder {
-    pub(super) fn new(presence: Arc<Inner>, id: &str) -> Self {
-        Self { presence, id: id.to_owned(), title: None }
-    }
+/// A reason to be blocked, until it is dropped: see [`Session::block`].
+#[must_use = "dropping it ends the reason"]
+pub struct Block {
+    session: Arc<SessionInner>,
+    key: ReasonKey,
+}
 
-    /// What the conversation is about: no control character; Collie cuts it to 256 bytes (N046).
-    /// Default: the agent's name.
-    pub fn title(mut self, title: &str) -> Self {
-        self.title = Some(title.to_owned());
-        self
-    }
-
-    /// Opens the session, idle.
-    ///
-    /// # Errors
-    /// Which rule of the id or the title broke, or that a session of this id is open.
-    pub fn open(self) -> Result<Session, SessionError> {
-        let session = self.open_unannounced()?;
-        session.announce();
-        Ok(session)
-    }
-
-    /// Opens the session, and tells the faces no state of it before [`Session::announce`]: its agent
-    /// is not up yet.
-    pub(crate) fn open_unannounced(self) -> Result<Session, SessionError> {
-        let id = SessionId::new(&self.id)?;
-        let metadata = metadata(&self.presence, self.title.as_deref());
-        let title = self.title.unwrap_or_else(|| self.presence.agent.clone());
-        if let Some((position, character)) = title.char_indices().find(|(_, c)| c.is_control()) {
-            return Err(SessionError::Title { character, position });
-        }
-        let mut sessions = lock(&self.presence.sessions);
-        sessions.retain(|session| session.strong_count() > 0);
-        if sessions.iter().filter_map(Weak::upgrade).any(|open| open.id == id) {
-            return Err(SessionError::Open(id));
-        }
-        let pane = match &self.presence.collie {
-            Ok(core) => Some(
-                place(core, &self.presence.agent, &id, &title)
-                    .map_err(|error| SessionError::Collie(error.to_string()))?,
-            ),
-            Err(_) => None,
-        };
-        let inner = Arc::new(SessionInner {
-            presence: Arc::downgrade(&self.presence),
-            pane,
-            reporter: self.presence.reporter.clone(),
-            model: Mutex::new(Model::new()),
-            announced: AtomicBool::new(false),
-            told: Mutex::new(None),
-            id,
-        });
-        sessions.push(Arc::downgrade(&inner));
-        *lock(&self.presence.foreground) = Some(inner.id.as_str().to_owned());
-        drop(sessions);
-        if let Some(reporter) = &inner.reporter {
-            reporter.metadata(metadata);
-        }
-        if let Ok(core) = &self.presence.collie {
-            core.ready();
-        }
-        Ok(Session { inner, presence: self.presence })
+impl fmt::Debug for Block {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_tuple("Block").field(&self.session.id()).finish()
     }
 }
 
-/// What Herdr shows beside the state.
-fn metadata(presence: &Inner, title: Option<&str>) -> herdr::Metadata {
-    let mut metadata = herdr::Metadata::new();
-    if let Some(title) = title {
-        metadata = metadata.title(title);
+impl Drop for Block {
+    fn drop(&mut self) {
+        lock(&self.session.model).unblock(self.key);
+        self.session.publish();
     }
-    if let Some(name) = &presence.display_agent {
-        metadata = metadata.display_agent(name);
-    }
-    metadata
-}
-
-/// Gives the session its pane.
-fn place(
-    core: &collie::Core,
-    agent: &str,
-    id: &SessionId,
-    title: &str,
-) -> Result<Pane, collie::RuleError> {
-    let options = collie::PaneOptions {
-        title: title.to_owned(),
-        harness: agent.to_owned(),
-        cwd: env::current_dir().ok(),
-        ..collie::PaneOptions::default()
-    };
-    core.workspace(path_segment(agent), agent)?.tab("main", agent)?.pane(id.as_str(), options)
 }
 
 impl Session {
@@ -186,9 +87,18 @@ impl Session {
         self.inner.publish();
     }
 
+    /// The session, or the one that took its place.
+    pub(super) fn inner(&self) -> &Arc<SessionInner> {
+        self.inner.successor().unwrap_or(&self.inner)
+    }
+
+    pub(super) fn presence(&self) -> &Arc<Inner> {
+        &self.presence
+    }
+
     /// The id of the conversation.
     pub fn id(&self) -> &str {
-        self.inner.id.as_str()
+        self.inner().id.as_str()
     }
 
     /// A turn runs.
@@ -201,9 +111,19 @@ impl Session {
         self.state(State::Idle, None);
     }
 
-    /// The agent needs the user for something that is no ask: a login, a key at the terminal.
+    /// The agent needs the user for something that is no ask: a login, a key at the terminal. Ends
+    /// with the next state. Herdr shows why in the place of the word "blocked", Collie as a notice.
     pub fn blocked(&self, why: &str) {
         self.state(State::Blocked, Some(why));
+    }
+
+    /// The same until the [`Block`] is dropped, whatever state is said meanwhile: for a part of the
+    /// agent that does not know what the other parts do.
+    pub fn block(&self, why: &str) -> Block {
+        let session = Arc::clone(self.inner());
+        let key = lock(&session.model).blocked_by(why);
+        session.publish();
+        Block { session, key }
     }
 
     /// The agent's own word on its state.
@@ -213,142 +133,338 @@ impl Session {
 
     /// Evidence of the state, trusted by its rank.
     pub(crate) fn signal(&self, rank: Rank, state: State, message: Option<&str>) {
-        lock(&self.inner.model).signal(rank, state, message, Instant::now());
+        lock(&self.inner().model).signal(rank, state, message, Instant::now());
         self.presence.background.changed();
     }
 
-    /// Says something in the chat: a `reply` item. Gives the item's id.
-    ///
-    /// # Errors
-    /// Collie would throw the item away. Without Collie nothing is said, and nothing fails.
-    pub fn say(&self, text: &str) -> Result<String, SayError> {
-        self.item(|id| Item::reply(id, text))
+    /// The running turn, or the last one: from the user's word to the agent's idle. None before the
+    /// first.
+    pub fn turn(&self) -> Option<String> {
+        self.inner().publish();
+        lock(&self.inner().told).as_ref().and_then(|told| turn_id(told.turn))
     }
 
-    /// The same in Markdown.
+    /// What the conversation is about, from now on: no control character; Collie cuts it to 256
+    /// bytes (N046), Herdr to 80 characters.
     ///
     /// # Errors
-    /// As [`Session::say`].
-    pub fn say_markdown(&self, text: &str) -> Result<String, SayError> {
-        self.item(|id| Item::markdown(id, text))
-    }
-
-    /// Shows what the agent thinks: a `thinking` item.
-    ///
-    /// # Errors
-    /// As [`Session::say`].
-    pub fn think(&self, text: &str) -> Result<String, SayError> {
-        self.item(|id| Item::thinking(id, text))
-    }
-
-    /// Shows what the user said to the agent: a `user` item.
-    ///
-    /// # Errors
-    /// As [`Session::say`].
-    pub fn heard(&self, text: &str) -> Result<String, SayError> {
-        self.item(|id| Item::user(id, text))
-    }
-
-    /// Shows a line about the conversation: a `notice` item.
-    ///
-    /// # Errors
-    /// As [`Session::say`].
-    pub fn notice(&self, text: &str) -> Result<String, SayError> {
-        self.item(|id| Item::notice(id, text))
-    }
-
-    fn item(&self, item: impl FnOnce(&str) -> Item) -> Result<String, SayError> {
-        let id = random::hex(8).map_err(|error| SayError(error.to_string()))?;
-        if let Some(pane) = &self.inner.pane {
-            pane.item(item(&id)).map_err(|error| SayError(error.to_string()))?;
+    /// Where the control character is.
+    pub fn title(&self, title: &str) -> Result<(), SessionError> {
+        check_title(title)?;
+        if let Some(pane) = &self.inner().pane {
+            pane.title(title);
         }
-        Ok(id)
+        self.inner().titled(title);
+        Ok(())
     }
 
-    /// Begins a question with 2 to 20 options, of which the user picks one.
+    /// Herdr shows this session, until another one is named. By default it shows the one that was
+    /// active last.
+    pub fn foreground(&self) {
+        self.inner().come_to_the_foreground(true);
+    }
+
+    /// What the phone wants of this session.
+    pub fn inbox(&self) -> Inbox {
+        Inbox::of_session(self)
+    }
+
+    /// Begins a question with 2 to 20 options, of which the user picks one, or
+    /// [several](Question::several).
     pub fn ask(&self, title: &str) -> Question {
-        Question::new(Arc::clone(&self.inner), title)
+        let kind = AskKind::Choice { options: Vec::new(), multiple: false, min: None, max: None };
+        self.question(title, kind)
     }
 
-    /// Begins the question whether a tool may run. The card is built from the call itself.
-    pub fn approve(&self, tool: &str, arguments: Value) -> ApprovalQuestion {
-        ApprovalQuestion::new(Arc::clone(&self.inner), tool, arguments)
+    /// Begins a question that the user answers with a line of at most 4000 characters.
+    pub fn ask_text(&self, title: &str) -> Question {
+        self.question(title, AskKind::Text { placeholder: None, max_length: None })
+    }
+
+    /// Begins a question with 1 to 20 fields.
+    pub fn ask_form(&self, title: &str, fields: impl Into<Vec<Field>>) -> Question {
+        self.question(title, AskKind::Form { fields: fields.into() })
+    }
+
+    /// Begins a question of any kind, as Collie has them.
+    pub fn question(&self, title: &str, kind: AskKind) -> Question {
+        Question::new(Arc::clone(self.inner()), title, kind)
+    }
+
+    /// Begins the question whether a tool may run. The card is built from the call itself: from the
+    /// arguments as they serialise, in their order.
+    pub fn approve<A: Serialize>(&self, tool: &str, arguments: A) -> ApprovalQuestion {
+        ApprovalQuestion::new(Arc::clone(self.inner()), tool, &arguments)
+    }
+
+    /// Closes an open ask as decided by the agent.
+    #[expect(dead_code, reason = "the link is to use it")]
+    pub(crate) fn withdraw(&self, ask: &str) {
+        if let Some(pane) = &self.inner().pane {
+            pane.withdraw(ask);
+        }
     }
 
     /// The agent is gone, and nobody quit it: idle at once, and ready to be resumed.
     pub(crate) fn ended(&self) {
-        lock(&self.inner.model).ended(Instant::now());
-        self.inner.publish();
+        lock(&self.inner().model).ended(Instant::now());
+        self.inner().publish();
     }
 
-    /// The user quit the agent: Herdr forgets the session, and the pane on the phone closes.
+    /// The user quit the agent: the pane on the phone closes, and Herdr forgets the session, or
+    /// shows another one of this presence that is open. After the last one's release nothing more
+    /// is reported to Herdr.
     pub fn release(self) {
-        if let Some(reporter) = &self.inner.reporter
-            && self.inner.is_foreground()
-        {
-            reporter.release();
+        self.inner().end(true);
+    }
+
+    /// The conversation is over, but the agent is not: the pane on the phone closes. No release:
+    /// Herdr shows another session, or this one as idle.
+    pub fn close(self) {
+        self.inner().end(false);
+    }
+
+    pub(super) fn replaced_by(&self, successor: &Arc<SessionInner>, old: Old) {
+        let inner = self.inner();
+        if Arc::ptr_eq(inner, successor) {
+            return;
         }
-        if let Some(pane) = &self.inner.pane {
+        lock(&inner.model).ended(Instant::now());
+        inner.has_ended.store(true, Ordering::Release);
+        inner.publish();
+        if let Some(presence) = inner.presence.upgrade() {
+            presence.inbox.refuse(inner, "The agent has moved on to another session.");
+        }
+        if let (Old::Closes, Some(pane)) = (old, &inner.pane) {
             pane.close();
         }
+        // Only now: the calls of old handles go there from here on.
+        let _ = inner.successor.set(Arc::clone(successor));
     }
 
     /// Brings the newest state to the faces now, rather than in a moment.
     pub(crate) fn publish(&self) {
-        self.inner.publish();
+        self.inner().publish();
     }
 }
 
 impl SessionInner {
+    pub(super) fn new(
+        presence: Weak<Inner>,
+        id: SessionId,
+        pane: Option<Pane>,
+        title: Option<String>,
+        resume: Option<ResumeCommand>,
+    ) -> Self {
+        Self {
+            id,
+            presence,
+            pane,
+            resume,
+            title: Mutex::new(title),
+            model: Mutex::new(Model::new()),
+            announced: AtomicBool::new(false),
+            told: Mutex::new(None),
+            turn_runs: AtomicBool::new(false),
+            notices: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
+            successor: OnceLock::new(),
+            untaken: Untaken::default(),
+        }
+    }
+
     pub(super) fn id(&self) -> &str {
         self.id.as_str()
     }
 
+    /// Whether a turn runs, as far as the faces know.
+    pub(super) fn turn_runs(&self) -> bool {
+        self.turn_runs.load(Ordering::Acquire)
+    }
+
+    /// Released, closed, or replaced by another session.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// The session that took its place in the end.
+    pub(super) fn successor(&self) -> Option<&Arc<Self>> {
+        let mut successor = self.successor.get()?;
+        while let Some(next) = successor.successor.get() {
+            successor = next;
+        }
+        Some(successor)
+    }
+
     /// Tells the faces what is to be shown, if it changed; when to look again if nothing happens.
-    pub(super) fn publish(&self) -> Option<Instant> {
+    pub(super) fn publish(self: &Arc<Self>) -> Option<Instant> {
         self.publish_with(|_| {}).1
     }
 
     /// Does more in the same edit of the pane, so that no reader sees one without the other.
     pub(super) fn publish_with<R>(
-        &self,
+        self: &Arc<Self>,
         more: impl FnOnce(Option<&mut PaneEdit<'_, '_>>) -> R,
     ) -> (R, Option<Instant>) {
-        let Some(pane) = &self.pane else {
-            let again = self.tell(None);
-            return (more(None), again);
+        let mut turn_ended = false;
+        let outcome = match &self.pane {
+            None => {
+                let again = self.tell(None, &mut turn_ended);
+                (more(None), again)
+            }
+            Some(pane) => pane.edit(|edit| {
+                let again = self.tell(Some(edit), &mut turn_ended);
+                (more(Some(edit)), again)
+            }),
         };
-        pane.edit(|edit| {
-            let again = self.tell(Some(edit));
-            (more(Some(edit)), again)
-        })
+        if turn_ended && let Some(presence) = self.presence.upgrade() {
+            presence.turn_ended(self);
+        }
+        outcome
     }
 
-    fn tell(&self, edit: Option<&mut PaneEdit<'_, '_>>) -> Option<Instant> {
+    fn tell(
+        self: &Arc<Self>,
+        edit: Option<&mut PaneEdit<'_, '_>>,
+        turn_ended: &mut bool,
+    ) -> Option<Instant> {
         if !self.announced.load(Ordering::Relaxed) {
             return None;
         }
         let mut told = lock(&self.told);
         let (shown, again) = lock(&self.model).show(Instant::now());
-        if told.as_ref() != Some(&shown) {
-            if let Some(edit) = edit {
-                edit.state(pane_state(shown.state), turn_id(shown.turn).as_deref());
-            }
-            if let Some(reporter) = &self.reporter
-                && self.is_foreground()
-            {
-                reporter.report(herdr_state(shown.state), shown.message.as_deref());
-            }
-            *told = Some(shown);
+        if told.as_ref() == Some(&shown) {
+            return again;
         }
+        *turn_ended = self.turn_runs.swap(shown.turn_runs, Ordering::AcqRel) && !shown.turn_runs;
+        if let Some(edit) = edit {
+            edit.state(pane_state(shown.state), turn_id(shown.turn).as_deref());
+            if let Some(why) = new_block(&shown, told.as_ref()) {
+                let number = self.notices.fetch_add(1, Ordering::Relaxed);
+                let notice = Item::notice(format!("blocked-{number}"), why);
+                if let Err(error) = edit.item(notice.level(NoticeLevel::Warning)) {
+                    tracing::warn!(%error, "why the agent is blocked is not in the chat");
+                }
+            }
+        }
+        self.tell_herdr(&shown, told.as_ref());
+        *told = Some(shown);
         again
     }
 
-    fn is_foreground(&self) -> bool {
-        self.presence
-            .upgrade()
-            .is_some_and(|presence| lock(&presence.foreground).as_deref() == Some(self.id.as_str()))
+    /// One lock for all sessions, so that Herdr hears of them one after the other.
+    fn tell_herdr(self: &Arc<Self>, shown: &Shown, before: Option<&Shown>) {
+        let Some(presence) = self.presence.upgrade() else { return };
+        let Some(reporter) = &presence.reporter else { return };
+        let mut foreground = lock(&presence.foreground);
+        let was_idle = before.is_some_and(|before| before.state == State::Idle);
+        let becomes_active = was_idle && shown.state != State::Idle;
+        if becomes_active && !foreground.is_named && !foreground.shows(self) && !self.has_ended() {
+            foreground.session = Arc::downgrade(self);
+            self.introduce(&presence, reporter);
+        }
+        if foreground.shows(self) {
+            reporter.report(herdr_state(shown.state), shown.message.as_deref());
+        }
     }
+
+    /// Herdr shows this session from now on.
+    pub(super) fn come_to_the_foreground(self: &Arc<Self>, is_named: bool) {
+        let Some(presence) = self.presence.upgrade() else { return };
+        let told = lock(&self.told);
+        let mut foreground = lock(&presence.foreground);
+        foreground.is_named |= is_named;
+        if foreground.shows(self) || (foreground.is_named && !is_named && foreground.is_open()) {
+            return;
+        }
+        foreground.session = Arc::downgrade(self);
+        if let Some(reporter) = &presence.reporter {
+            self.introduce(&presence, reporter);
+            if let Some(told) = &*told {
+                reporter.report(herdr_state(told.state), told.message.as_deref());
+            }
+        }
+    }
+
+    /// Tells Herdr whose states follow.
+    fn introduce(&self, presence: &Inner, reporter: &herdr::Reporter) {
+        reporter.session(self.id.as_str(), self.resume.clone());
+        reporter.metadata(self.metadata(presence));
+    }
+
+    /// What Herdr shows beside the state.
+    fn metadata(&self, presence: &Inner) -> herdr::Metadata {
+        let mut metadata = herdr::Metadata::new();
+        if let Some(title) = &*lock(&self.title) {
+            metadata = metadata.title(title);
+        }
+        if let Some(name) = &presence.display_agent {
+            metadata = metadata.display_agent(name);
+        }
+        metadata
+    }
+
+    /// The title is another one; the pane shows it already.
+    pub(super) fn titled(self: &Arc<Self>, title: &str) {
+        let Some(presence) = self.presence.upgrade() else { return };
+        *lock(&self.title) = Some(title.to_owned());
+        let foreground = lock(&presence.foreground);
+        if let (Some(reporter), true) = (&presence.reporter, foreground.shows(self)) {
+            reporter.metadata(self.metadata(&presence));
+        }
+    }
+
+    fn end(self: &Arc<Self>, user_quit: bool) {
+        let Some(presence) = self.presence.upgrade() else { return };
+        if self.has_ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        lock(&self.model).ended(Instant::now());
+        let other = presence.open_sessions().into_iter().rfind(|other| !other.has_ended());
+        let shows_us = lock(&presence.foreground).shows(self);
+        match (shows_us, other, &presence.reporter) {
+            (true, Some(other), _) => {
+                lock(&presence.foreground).is_named = false;
+                other.come_to_the_foreground(false);
+            }
+            (true, None, Some(reporter)) if user_quit => reporter.release(),
+            _ => {}
+        }
+        self.publish();
+        if let Some(pane) = &self.pane {
+            pane.close();
+        }
+        presence.inbox.refuse(self, "The session has ended.");
+    }
+}
+
+/// The session that Herdr shows.
+#[derive(Debug, Default)]
+pub(super) struct Foreground {
+    session: Weak<SessionInner>,
+    /// It was named, so others do not come to the foreground by being active.
+    is_named: bool,
+}
+
+impl Foreground {
+    fn shows(&self, session: &SessionInner) -> bool {
+        std::ptr::eq(self.session.as_ptr(), session)
+    }
+
+    fn is_open(&self) -> bool {
+        self.session.upgrade().is_some_and(|session| !session.has_ended())
+    }
+}
+
+/// Why the agent is blocked, if there is no card that says so and the chat does not say it yet.
+fn new_block<'a>(shown: &'a Shown, before: Option<&Shown>) -> Option<&'a str> {
+    let is_told = |before: &Shown| {
+        before.state == State::Blocked && !before.is_asked && before.message == shown.message
+    };
+    if shown.state != State::Blocked || shown.is_asked || before.is_some_and(is_told) {
+        return None;
+    }
+    shown.message.as_deref().filter(|why| !why.is_empty())
 }
 
 fn turn_id(turn: u64) -> Option<String> {

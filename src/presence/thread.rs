@@ -87,8 +87,7 @@ impl Background {
                 let Some(inner) = presence.upgrade() else {
                     return;
                 };
-                let again =
-                    inner.open_sessions().iter().filter_map(|session| session.publish()).min();
+                let again = inner.publish();
                 drop(inner);
                 match again {
                     Some(at) => {

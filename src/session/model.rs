@@ -93,19 +93,33 @@ pub(crate) struct Shown {
     pub(crate) message: Option<String>,
     /// The number of the running turn, or of the last one; 0 before the first.
     pub(crate) turn: u64,
+    /// A turn runs, or pauses because the agent needs the user.
+    pub(crate) turn_runs: bool,
+    /// Blocked by a question that has a card: the message is its title.
+    pub(crate) is_asked: bool,
 }
 
-/// Names one raised ask within its session.
+/// Names one reason of a session to be blocked.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct AskKey(u64);
+pub(crate) struct ReasonKey(u64);
+
+/// Why a session is blocked, apart from its base state.
+#[derive(Debug)]
+struct Reason {
+    /// A question's title, or what the agent said.
+    text: String,
+    /// It is a question with a card.
+    is_ask: bool,
+}
 
 /// One session.
 #[derive(Debug)]
 pub(crate) struct Model {
     signals: Signals,
-    /// The titles of the open asks, oldest first.
-    open_asks: BTreeMap<AskKey, String>,
-    asks_raised: u64,
+    /// The open asks and the other reasons to be blocked, oldest first. A set and not a flag: the
+    /// end of one reason does not end the others.
+    reasons: BTreeMap<ReasonKey, Reason>,
+    reasons_given: u64,
     /// The turn that runs, or the last one.
     turn: u64,
     turn_runs: bool,
@@ -121,8 +135,8 @@ impl Model {
     pub(crate) fn new() -> Self {
         Self {
             signals: Signals::default(),
-            open_asks: BTreeMap::new(),
-            asks_raised: 0,
+            reasons: BTreeMap::new(),
+            reasons_given: 0,
             turn: 0,
             turn_runs: false,
             shown: State::Idle,
@@ -140,22 +154,31 @@ impl Model {
         self.signals.note(rank, state, message, now);
     }
 
-    /// An ask was raised: blocked until the last one is closed.
-    pub(crate) fn ask_opened(&mut self, title: &str) -> AskKey {
-        self.asks_raised += 1;
-        let key = AskKey(self.asks_raised);
-        self.open_asks.insert(key, title.to_owned());
+    /// An ask was raised: blocked until the last reason is gone.
+    pub(crate) fn ask_opened(&mut self, title: &str) -> ReasonKey {
+        self.block(title, true)
+    }
+
+    /// Something that is no ask keeps the agent from going on.
+    pub(crate) fn blocked_by(&mut self, why: &str) -> ReasonKey {
+        self.block(why, false)
+    }
+
+    fn block(&mut self, text: &str, is_ask: bool) -> ReasonKey {
+        self.reasons_given += 1;
+        let key = ReasonKey(self.reasons_given);
+        self.reasons.insert(key, Reason { text: text.to_owned(), is_ask });
         key
     }
 
-    /// An ask was answered, withdrawn or timed out.
-    pub(crate) fn ask_closed(&mut self, key: AskKey) {
-        self.open_asks.remove(&key);
+    /// An ask was answered, withdrawn or timed out, or another reason is gone.
+    pub(crate) fn unblock(&mut self, key: ReasonKey) {
+        self.reasons.remove(&key);
     }
 
     /// The agent is gone: nothing runs, nothing is asked, and nothing is held back any more.
     pub(crate) fn ended(&mut self, now: Instant) {
-        self.open_asks.clear();
+        self.reasons.clear();
         self.signals = Signals::default();
         self.signals.note(Rank::Word, State::Idle, None, now);
         self.settle();
@@ -184,9 +207,11 @@ impl Model {
         };
 
         let mut state = base;
-        if let Some((_, title)) = self.open_asks.first_key_value() {
+        let mut is_asked = false;
+        if let Some((_, reason)) = self.reasons.first_key_value() {
             state = State::Blocked;
-            message = Some(title);
+            message = Some(&reason.text);
+            is_asked = reason.is_ask;
         }
 
         if state == State::Idle && self.shown == State::Working {
@@ -202,7 +227,8 @@ impl Model {
         }
         let message = message.map(str::to_owned);
         self.shown = state;
-        (Shown { state, message, turn: self.turn }, ask_again)
+        let (turn, turn_runs) = (self.turn, self.turn_runs);
+        (Shown { state, message, turn, turn_runs, is_asked }, ask_again)
     }
 }
 
@@ -227,7 +253,7 @@ mod tests {
         let ask = model.ask_opened("Deploy?");
         let (shown, _) = model.show(now);
         assert_eq!((shown.state, shown.message.as_deref()), (State::Blocked, Some("Deploy?")));
-        model.ask_closed(ask);
+        model.unblock(ask);
         assert_eq!(state(&mut model, now), State::Working);
     }
 
@@ -238,10 +264,26 @@ mod tests {
         let first = model.ask_opened("first");
         let second = model.ask_opened("second");
         assert_eq!(model.show(now).0.message.as_deref(), Some("first"));
-        model.ask_closed(first);
+        model.unblock(first);
         assert_eq!(model.show(now).0.message.as_deref(), Some("second"));
-        model.ask_closed(second);
+        model.unblock(second);
         assert_eq!(state(&mut model, now), State::Idle);
+    }
+
+    #[test]
+    fn reasons_to_be_blocked_are_a_set() {
+        let now = Instant::now();
+        let mut model = Model::new();
+        say(&mut model, State::Working, now);
+        let login = model.blocked_by("log in");
+        let ask = model.ask_opened("Deploy?");
+        let (shown, _) = model.show(now);
+        assert_eq!((shown.message.as_deref(), shown.is_asked), (Some("log in"), false));
+        model.unblock(login);
+        let (shown, _) = model.show(now);
+        assert_eq!((shown.message.as_deref(), shown.is_asked), (Some("Deploy?"), true));
+        model.unblock(ask);
+        assert_eq!(state(&mut model, now), State::Working);
     }
 
     #[test]
@@ -254,7 +296,7 @@ mod tests {
         state(&mut model, now);
         say(&mut model, State::Idle, now);
         assert_eq!(state(&mut model, now), State::Blocked);
-        model.ask_closed(ask);
+        model.unblock(ask);
         assert_eq!(state(&mut model, now), State::Idle, "no hold: blocked was shown, not working");
     }
 

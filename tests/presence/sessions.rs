@@ -1,0 +1,129 @@
+//! Sessions, their states and their chat, in both places.
+
+use agent_presence::collie::{Item, ToolStatus};
+use agent_presence::presence::Old;
+use serde_json::json;
+
+use crate::{items, rig};
+
+fn releases(herdr: &crate::FakeHerdr) -> usize {
+    herdr.requests_of("pane.release_agent").len()
+}
+
+#[test]
+fn a_resume_command_is_reported_and_a_bad_one_says_which_rule_broke() {
+    let rig = rig();
+    let error = rig.presence.session("s").resume(["my-agent", "it's"]).unwrap_err();
+    assert_eq!(error.to_string(), "word 2 of the resume command has an apostrophe");
+    let opening = rig.presence.session("s").resume(["my-agent", "--resume", "s"]).unwrap();
+    let _session = opening.open().unwrap();
+    let request = rig.herdr.wait_for(|request| request.resume().is_some());
+    assert_eq!(request.resume().unwrap(), ["my-agent", "--resume", "s"]);
+    assert_eq!(request.params["agent_session_id"], "s");
+}
+
+#[test]
+fn blocked_without_an_ask_is_a_label_and_a_notice() {
+    let rig = rig();
+    let session = rig.presence.session("s").open().unwrap();
+    session.blocked("log in");
+    let pane = rig.herdr.wait_for_state("blocked");
+    assert_eq!(pane.holder.unwrap().message.as_deref(), Some("log in"));
+    rig.phone.wait_for("waiting", |state| state["panes"][0]["state"] == "waiting");
+    let notices = items(&rig.phone, "s");
+    assert_eq!(notices.len(), 1);
+    assert_eq!((&notices[0]["kind"], &notices[0]["text"]), (&json!("notice"), &json!("log in")));
+    session.idle();
+    rig.herdr.wait_for_state("idle");
+    // Another part of the agent says that it works; the reason stays until it is dropped.
+    let block = session.block("press a key");
+    session.working();
+    rig.herdr.wait_for_state("blocked");
+    assert_eq!(rig.phone.pane("s")["state"], "waiting");
+    drop(block);
+    assert_eq!(rig.phone.pane("s")["state"], "working");
+    rig.herdr.wait_for_state("working");
+    assert_eq!(items(&rig.phone, "s").len(), 2);
+}
+
+#[test]
+fn herdr_shows_the_session_that_was_active_last_or_the_named_one() {
+    let rig = rig();
+    let one = rig.presence.session("one").title("First").open().unwrap();
+    let two = rig.presence.session("two").title("Second").open().unwrap();
+    let shown = |session: &str, state: &str| {
+        rig.herdr.wait_for(|request| {
+            request.params["agent_session_id"] == session && request.state() == Some(state)
+        });
+    };
+    shown("two", "idle");
+    one.working();
+    shown("one", "working");
+    rig.herdr.wait_for(|request| request.params["title"] == "First");
+    assert_eq!(rig.phone.pane("one")["state"], "working");
+    assert_eq!(rig.phone.pane("two")["state"], "idle");
+    two.foreground();
+    shown("two", "idle");
+    one.blocked("log in");
+    rig.phone.wait_for("waiting", |state| state["panes"][0]["state"] == "waiting");
+    // The first one ends: Herdr goes on with the other, and nothing is released.
+    two.release();
+    shown("one", "blocked");
+    assert_eq!(releases(&rig.herdr), 0);
+    one.release();
+    rig.herdr.wait_for_pane(|pane| pane.holder.is_none());
+    assert_eq!(releases(&rig.herdr), 1);
+    assert_eq!(rig.phone.state()["panes"], json!([]));
+}
+
+#[test]
+fn a_switch_is_a_new_report_and_never_a_release() {
+    let rig = rig();
+    let first = rig.presence.session("first").open().unwrap();
+    first.working();
+    rig.herdr.wait_for_state("working");
+    let second = rig.presence.session("second").replaces(&first, Old::Stays).open().unwrap();
+    rig.herdr.wait_for(|request| request.params["agent_session_id"] == "second");
+    assert_eq!(rig.phone.pane("first")["state"], "idle", "it stays, to be read");
+    // Who still has the old handle speaks for the new session.
+    assert_eq!(first.id(), "second");
+    first.working();
+    rig.phone.wait_for("working", |state| state["panes"][1]["state"] == "working");
+    let back = rig.presence.session("first").replaces(&second, Old::Closes).open().unwrap();
+    assert_eq!(rig.phone.pane("second"), json!(null));
+    assert_eq!((first.id(), second.id(), back.id()), ("first", "first", "first"));
+    assert_eq!(releases(&rig.herdr), 0);
+    first.release();
+    rig.herdr.wait_for_pane(|pane| pane.holder.is_none());
+    assert_eq!(releases(&rig.herdr), 1);
+}
+
+#[test]
+fn items_of_all_kinds_are_in_the_chat_and_a_reply_grows() {
+    let rig = rig();
+    let session = rig.presence.session("s").open().unwrap();
+    assert_eq!(session.turn(), None);
+    session.working();
+    assert_eq!(session.turn().as_deref(), Some("t-1"));
+    let reply = session.reply("r1");
+    reply.partial("Look").unwrap();
+    reply.partial("Looking at").unwrap();
+    session.item(Item::tool("call", "bash", ToolStatus::Running).input("ls")).unwrap();
+    session.item(Item::code("c", "fn main() {}", Some("rust"))).unwrap();
+    session.item(Item::link("l", "docs", "https://example.com/")).unwrap();
+    session.item(Item::progress("p", Some("tests"), 0.5)).unwrap();
+    assert!(items(&rig.phone, "s")[0]["partial"] == true);
+    reply.done("Looking at the log.").unwrap();
+    let error = session.item(Item::link("l", "docs", "javascript:x")).unwrap_err();
+    assert!(error.to_string().contains("link href"), "{error}");
+    let kinds: Vec<_> = items(&rig.phone, "s")
+        .iter()
+        .map(|item| item["kind"].as_str().unwrap().to_owned())
+        .collect();
+    assert_eq!(kinds, ["reply", "tool", "code", "link", "progress"]);
+    assert_eq!(items(&rig.phone, "s")[0]["text"], "Looking at the log.");
+    session.title("Another title").unwrap();
+    assert_eq!(rig.phone.pane("s")["title"], "Another title");
+    rig.herdr.wait_for(|request| request.params["title"] == "Another title");
+    assert!(session.title("a\u{7}b").is_err());
+}
