@@ -7,6 +7,8 @@
 mod commands;
 #[path = "link/examples.rs"]
 mod examples;
+#[path = "link/page.rs"]
+mod page;
 mod support;
 
 use std::fs;
