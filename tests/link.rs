@@ -10,6 +10,9 @@ mod examples;
 #[path = "link/page.rs"]
 mod page;
 mod support;
+#[cfg(feature = "watch")]
+#[path = "link/watch.rs"]
+mod watch;
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Write as _};

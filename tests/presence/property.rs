@@ -135,7 +135,9 @@ proptest! {
         let socket = rig.phone.socket();
         thread::scope(|scope| {
             scope.spawn(|| answer(socket, &picks, &stop));
-            calls.iter().for_each(|call| agent.does(*call));
+            for call in &calls {
+                agent.does(*call);
+            }
             stop.store(true, Ordering::Relaxed);
         });
         rig.herdr.set_usual(Behaviour::Answers);
