@@ -6,6 +6,8 @@
 mod asks;
 #[path = "presence/inbox.rs"]
 mod inbox;
+#[path = "presence/property.rs"]
+mod property;
 #[path = "presence/sessions.rs"]
 mod sessions;
 mod support;

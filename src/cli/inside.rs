@@ -14,6 +14,27 @@ use crate::link::{CallError, Client, SESSION_VARIABLE, SOCKET_VARIABLE, code};
 /// presence that is stopped or busy must not hold up its agent.
 pub(super) const CONFIRMATION: Duration = Duration::from_millis(2);
 
+/// How long something may take that is asked for, and not only reported.
+pub(super) const PATIENCE: Duration = Duration::from_secs(2);
+
+/// What a question may have, of whichever kind it is.
+#[derive(Debug, clap::Args)]
+pub(super) struct About {
+    /// Why it is asked.
+    #[arg(long, value_name = "TEXT")]
+    pub(super) reason: Option<String>,
+    /// The id of the tool call that it is about: an answer that came when nobody waited any more is
+    /// given when the same call asks again.
+    #[arg(long, value_name = "ID")]
+    pub(super) call: Option<String>,
+    /// The item of the chat that it belongs to.
+    #[arg(long, value_name = "ID")]
+    pub(super) item: Option<String>,
+    /// Give up after this time, such as `10m`. Giving up is no answer, and never approves.
+    #[arg(long, value_name = "TIME", value_parser = duration)]
+    pub(super) timeout: Option<Duration>,
+}
+
 /// The presence that this process runs inside.
 pub(super) struct Inside {
     client: Client,
@@ -41,6 +62,11 @@ impl Inside {
             Ok(_) | Err(CallError::NotYet) => Ok(()),
             Err(error) => Err(failure(&error)),
         }
+    }
+
+    /// Has something done that can be refused, and waits to hear of it.
+    pub(super) fn done(&mut self, method: &str, params: &impl Serialize) -> Result<(), Failure> {
+        self.query::<serde_json::Value>(method, params, PATIENCE).map(drop)
     }
 
     /// Asks how something is, and waits for `limit` at most.

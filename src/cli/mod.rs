@@ -4,10 +4,14 @@ mod approve;
 mod ask;
 mod doctor;
 mod inside;
+mod link;
 mod log;
 mod output;
+mod release;
 mod say;
+mod session;
 mod state;
+mod status;
 #[cfg(feature = "watch")]
 mod watch;
 mod wrap;
@@ -34,10 +38,18 @@ enum Command {
     State(state::Arguments),
     /// From inside the agent: say something in the chat.
     Say(say::Arguments),
-    /// From inside the agent: ask the user to choose, and print the id of the choice.
+    /// From inside the agent: ask the user a question, and print the answer.
     Ask(ask::Arguments),
     /// From inside the agent: ask whether a tool may run.
     Approve(approve::Arguments),
+    /// From inside the agent: it is in this conversation now.
+    Session(session::Arguments),
+    /// From inside the agent: the user has quit it.
+    Release,
+    /// From inside the agent: say where it is seen, and how that goes.
+    Status(status::Arguments),
+    /// Be the presence of the program that runs this, which speaks JSON-RPC on its stdin and stdout.
+    Link(link::Arguments),
     /// See what works here, what does not, and what to do about it.
     Doctor(doctor::Arguments),
     /// See and answer what the phone shows, in this terminal.
@@ -101,6 +113,10 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Say(arguments) => say::run(arguments),
         Command::Ask(arguments) => ask::run(arguments),
         Command::Approve(arguments) => approve::run(arguments),
+        Command::Session(arguments) => session::run(arguments),
+        Command::Release => release::run(),
+        Command::Status(arguments) => status::run(&arguments),
+        Command::Link(arguments) => link::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         #[cfg(feature = "watch")]
         Command::Watch(arguments) => watch::run(arguments),

@@ -3,7 +3,9 @@
 use std::fmt::Display;
 use std::io::{self, Write as _};
 
-use super::Exit;
+use serde::Serialize;
+
+use super::{Exit, Failure};
 
 /// One line on standard error. Nobody may be left to read it: that is no reason to fail.
 pub(super) fn complain(message: &impl Display) {
@@ -11,8 +13,14 @@ pub(super) fn complain(message: &impl Display) {
 }
 
 /// One line on standard output.
-pub(super) fn print(line: &impl Display) -> io::Result<()> {
-    writeln!(io::stdout(), "{line}")
+pub(super) fn print(line: &impl Display) -> Result<(), Failure> {
+    writeln!(io::stdout(), "{line}").map_err(|error| Failure::new(Exit::Failed, error))
+}
+
+/// One line of JSON on standard output.
+pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(value).map_err(|error| Failure::new(Exit::Failed, error))?;
+    print(&line)
 }
 
 /// Help and version as clap writes them; a usage error as one line.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use super::protocol::{ErrorObject, LINE_LIMIT, Response};
 use crate::os::socket::connect_at_once;
@@ -42,6 +42,15 @@ pub(crate) enum CallError {
     BadAnswer(String),
 }
 
+/// A request, written as it is: a `Value` in between would sort its fields.
+#[derive(Serialize)]
+struct Call<'a, P> {
+    jsonrpc: &'static str,
+    id: u32,
+    method: &'a str,
+    params: &'a P,
+}
+
 /// A connection to a presence.
 #[derive(Debug)]
 pub(crate) struct Client {
@@ -66,8 +75,10 @@ impl Client {
         params: &impl Serialize,
         limit: Option<Duration>,
     ) -> Result<R, CallError> {
-        let request = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        self.write_line(&request.to_string())?;
+        let call = Call { jsonrpc: "2.0", id: 1, method, params };
+        let request = serde_json::to_string(&call)
+            .map_err(|error| CallError::BadAnswer(error.to_string()))?;
+        self.write_line(&request)?;
         let answer = self.read_line(limit.map(|limit| Instant::now() + limit))?;
         let response: Response = serde_json::from_slice(&answer)
             .map_err(|error| CallError::BadAnswer(error.to_string()))?;

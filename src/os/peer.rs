@@ -2,6 +2,20 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// The process that this one speaks for, where that is not itself; 0 for none.
+static AGENT: AtomicI32 = AtomicI32::new(0);
+
+/// This process speaks for the one that started it, as a link does: what that one starts counts as
+/// below this process.
+pub(crate) fn speak_for_the_parent() {
+    let parent = nix::unistd::getppid().as_raw();
+    // 1 has everybody below it: who started us is gone already.
+    if parent > 1 {
+        AGENT.store(parent, Ordering::Relaxed);
+    }
+}
 
 /// The process that connected.
 #[derive(Debug)]
@@ -38,7 +52,8 @@ impl Peer {
     /// It costs a few reads of `/proc`: ask once for each connection.
     pub(crate) fn is_self_or_descendant(&self) -> bool {
         let own = std::process::id().cast_signed();
-        if self.pid == own {
+        let agent = AGENT.load(Ordering::Relaxed);
+        if self.pid == own || self.pid == agent {
             return true;
         }
         if self.pid == 0 {
@@ -46,8 +61,8 @@ impl Peer {
             return false;
         }
         // A parent can go between two looks, and its number to another process: look again.
-        let found = (0..3).find_map(|_| is_below(self.pid, own));
-        found.unwrap_or(true) || !self.lives()
+        let is_below = |ancestor| (0..3).find_map(|_| is_below(self.pid, ancestor)).unwrap_or(true);
+        is_below(own) || (agent != 0 && is_below(agent)) || !self.lives()
     }
 
     /// Whether the process is still there: if not, its number may name another one by now.

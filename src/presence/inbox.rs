@@ -398,6 +398,11 @@ impl Inbox {
         Self { presence: Arc::clone(&presence.inner), session: None }
     }
 
+    /// How long a wish waits for an answer.
+    pub(crate) fn patience(&self) -> Duration {
+        self.presence.patience
+    }
+
     /// The next wish, on any executor. None: the session, or the presence, has ended.
     pub async fn recv(&self) -> Option<Wish> {
         poll_fn(|context| self.poll(context)).await

@@ -216,6 +216,13 @@ impl Presence {
         self.inner.background.stop(deadline.saturating_duration_since(Instant::now()));
     }
 
+    /// The agent is gone, and nobody quit it: all its sessions are idle, and ready to be resumed.
+    pub(crate) fn ended(&self) {
+        for session in self.inner.open_sessions() {
+            Session::from_inner(session, Arc::clone(&self.inner)).ended();
+        }
+    }
+
     /// The agent was stopped and goes on: Herdr forgot what it knew meanwhile.
     pub fn resumed(&self) {
         if let Some(reporter) = &self.inner.reporter {

@@ -11,7 +11,7 @@ use super::ask::Untaken;
 use super::opening::check_title;
 use super::{ApprovalQuestion, Inbox, Inner, Old, Question, SessionError};
 use crate::collie::{AskKind, Field, Item, NoticeLevel, Pane, PaneEdit, PaneState};
-use crate::herdr::{self, ResumeCommand};
+use crate::herdr::{self, ResumeCommand, ResumeCommandError};
 use crate::session::{Model, Rank, ReasonKey, SessionId, Shown, State};
 
 /// One conversation of the agent. Cheap to clone; all clones are the same session.
@@ -36,7 +36,7 @@ pub(super) struct SessionInner {
     id: SessionId,
     presence: Weak<Inner>,
     pub(super) pane: Option<Pane>,
-    resume: Option<ResumeCommand>,
+    resume: Mutex<Option<ResumeCommand>>,
     /// What Herdr shows beside the state.
     title: Mutex<Option<String>>,
     pub(super) model: Mutex<Model>,
@@ -158,6 +158,31 @@ impl Session {
         Ok(())
     }
 
+    /// Sets the command that brings the conversation back, where it is known only now: as
+    /// [`SessionBuilder::resume`](super::SessionBuilder::resume).
+    ///
+    /// # Errors
+    /// Which of Herdr's rules broke, and in which word.
+    pub fn resume<I>(&self, words: I) -> Result<(), ResumeCommandError>
+    where
+        I: IntoIterator,
+        I::Item: Into<String>,
+    {
+        let command = ResumeCommand::new(words)?;
+        let inner = self.inner();
+        *lock(&inner.resume) = Some(command.clone());
+        let foreground = lock(&self.presence.foreground);
+        if let (Some(reporter), true) = (&self.presence.reporter, foreground.shows(inner)) {
+            reporter.session(inner.id(), Some(command));
+        }
+        Ok(())
+    }
+
+    /// Neither released nor closed.
+    pub fn is_open(&self) -> bool {
+        !self.inner().has_ended()
+    }
+
     /// Herdr shows this session, until another one is named. By default it shows the one that was
     /// active last.
     pub fn foreground(&self) {
@@ -260,7 +285,7 @@ impl SessionInner {
             id,
             presence,
             pane,
-            resume,
+            resume: Mutex::new(resume),
             title: Mutex::new(title),
             model: Mutex::new(Model::new()),
             announced: AtomicBool::new(false),
@@ -388,7 +413,7 @@ impl SessionInner {
 
     /// Tells Herdr whose states follow.
     fn introduce(&self, presence: &Inner, reporter: &herdr::Reporter) {
-        reporter.session(self.id.as_str(), self.resume.clone());
+        reporter.session(self.id.as_str(), lock(&self.resume).clone());
         reporter.metadata(self.metadata(presence));
     }
 

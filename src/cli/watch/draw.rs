@@ -8,7 +8,7 @@ use ratatui::style::{Color, Modifier, Style, Stylize as _};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Block, Paragraph, Wrap};
 
-use super::view::{View, options};
+use super::view::{Row, View, options, takes_several};
 use crate::collie::wire::ItemBody;
 use crate::collie::{AskKind, AskView, Item, PaneState, ToolStatus};
 
@@ -16,8 +16,8 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, place: &Path) {
     if view.rows.is_empty() {
         return draw_nobody(frame, view, place);
     }
-    let card = view.ask().map(card_lines).unwrap_or_default();
-    let height = |lines: usize| u16::try_from(lines).unwrap_or(u16::MAX);
+    let card = view.ask().map(|ask| card_lines(ask, &view.picked)).unwrap_or_default();
+    let height = cell;
     let card_height = if card.is_empty() { 0 } else { height(card.len()).saturating_add(2) };
     let [sessions, chat, ask, notes, keys] = Layout::vertical([
         Constraint::Max(height(view.rows.len()).saturating_add(2)),
@@ -39,7 +39,43 @@ pub(super) fn draw(frame: &mut Frame<'_>, view: &View, place: &Path) {
     }
     let lines: Vec<Line<'_>> = view.notes.iter().map(|note| Line::from(note.as_str())).collect();
     frame.render_widget(Paragraph::new(lines).dim(), notes);
-    frame.render_widget(Paragraph::new("1-9 answer · ↑↓ session · q quit").dim(), keys);
+    match &view.input {
+        Some(input) => {
+            let label = Span::styled(format!("{}: ", input.label()), Style::new().bold());
+            let line = Line::from(vec![label, Span::raw(input.text()), Span::raw("▏")]);
+            // The end of a long line is what is being typed.
+            let hidden = line.width().saturating_sub(usize::from(keys.width));
+            frame.render_widget(Paragraph::new(line).scroll((0, cell(hidden))), keys);
+        }
+        None => frame.render_widget(Paragraph::new(key_words(view)).dim(), keys),
+    }
+}
+
+fn cell(count: usize) -> u16 {
+    u16::try_from(count).unwrap_or(u16::MAX)
+}
+
+/// What keys can do now.
+fn key_words(view: &View) -> String {
+    let mut words = Vec::new();
+    match view.ask() {
+        Some(ask) if takes_several(ask) => words.push("1-9 pick · Enter answer"),
+        Some(ask) if options(ask).is_empty() => words.push("Enter answer"),
+        Some(_) => words.push("1-9 answer"),
+        None => {}
+    }
+    let takes = |which: fn(&Row) -> bool| view.row().is_some_and(which);
+    if view.ask().is_none() && takes(|row| row.caps.send) {
+        words.push("s send");
+    }
+    if takes(|row| row.caps.steer) {
+        words.push("S steer");
+    }
+    if takes(|row| row.caps.abort) {
+        words.push("x stop");
+    }
+    words.extend(["↑↓ session", "PgUp history", "q quit"]);
+    words.join(" · ")
 }
 
 fn draw_nobody(frame: &mut Frame<'_>, view: &View, place: &Path) {
@@ -86,8 +122,8 @@ fn draw_chat(frame: &mut Frame<'_>, view: &View, area: Rect) {
         view.row().into_iter().flat_map(|row| &row.items).flat_map(item_lines).collect();
     let chat = Paragraph::new(lines).wrap(Wrap { trim: false });
     let hidden = chat.line_count(inner.width).saturating_sub(usize::from(inner.height));
-    let hidden = u16::try_from(hidden).unwrap_or(u16::MAX);
-    frame.render_widget(chat.scroll((hidden, 0)).block(block), area);
+    let above = hidden.saturating_sub(view.scrolled);
+    frame.render_widget(chat.scroll((cell(above), 0)).block(block), area);
 }
 
 fn item_lines(item: &Item) -> Vec<Line<'_>> {
@@ -122,18 +158,17 @@ fn tool_word(status: ToolStatus) -> &'static str {
     }
 }
 
-fn card_lines(ask: &AskView) -> Vec<Line<'_>> {
+fn card_lines<'a>(ask: &'a AskView, picked: &[String]) -> Vec<Line<'a>> {
     let mut lines = vec![Line::from(ask.title.as_str()).bold()];
     lines.extend(ask.tool.iter().map(|tool| Line::from(tool.as_str()).cyan()));
     lines.extend(ask.reason.iter().flat_map(|reason| reason.lines()).map(Line::from));
     let keys = options(ask);
     if keys.is_empty() {
         let kind = match ask.kind {
-            AskKind::Text { .. } => "a line of text",
-            AskKind::Form { .. } => "a form",
-            AskKind::Approval { .. } | AskKind::Choice { .. } => "several choices",
+            AskKind::Form { .. } => "Enter: fill in the form",
+            _ => "Enter: type the answer",
         };
-        lines.push(Line::from(format!("It asks for {kind}: answer it on the phone.")).dim());
+        lines.push(Line::from(kind).dim());
     } else {
         let options: Vec<Span<'_>> = keys
             .iter()
@@ -141,7 +176,8 @@ fn card_lines(ask: &AskView) -> Vec<Line<'_>> {
             .enumerate()
             .flat_map(|(place, option)| {
                 let key = Span::styled(format!("[{}] ", place + 1), Style::new().yellow().bold());
-                [key, Span::raw(format!("{}   ", option.label))]
+                let sign = if picked.contains(&option.id) { "✓ " } else { "" };
+                [key, Span::raw(format!("{sign}{}   ", option.label))]
             })
             .collect();
         lines.push(Line::from(options));

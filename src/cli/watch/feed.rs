@@ -15,13 +15,15 @@ use crate::os::random;
 /// How often the agent is polled. Collie itself takes 2 s; here somebody looks.
 const POLL_EVERY: Duration = Duration::from_millis(250);
 
-/// An answer to give, to the very card that was seen.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Answer {
-    pub(super) pane: String,
-    pub(super) ask: String,
-    pub(super) hash: String,
-    pub(super) option: String,
+/// What the person here wants of an agent.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Act {
+    /// An answer, to the very card that was seen.
+    Answer { pane: String, ask: String, hash: String, value: AnswerValue },
+    /// Text for the next turn, or into the running one.
+    Send { pane: String, text: String, steer: bool },
+    /// The running turn is to stop.
+    Stop { pane: String },
 }
 
 /// What is known of an agent.
@@ -32,7 +34,7 @@ pub(super) struct Snapshot {
     pub(super) chats: HashMap<String, Chat>,
     /// Why nothing newer is known.
     pub(super) trouble: Option<String>,
-    /// What came of the last answer.
+    /// What came of the last act.
     pub(super) outcome: Option<String>,
 }
 
@@ -40,20 +42,20 @@ pub(super) struct Snapshot {
 #[derive(Debug)]
 pub(super) struct Feed {
     socket: PathBuf,
-    answers: Sender<Answer>,
+    acts: Sender<Act>,
     news: Receiver<Snapshot>,
     newest: Snapshot,
 }
 
 impl Feed {
     pub(super) fn start(socket: PathBuf) -> io::Result<Self> {
-        let (answers, to_give) = mpsc::channel();
+        let (acts, to_do) = mpsc::channel();
         let (tell, news) = mpsc::channel();
         let mut follower = Follower::new(&socket);
         thread::Builder::new()
             .name("watch".to_owned())
-            .spawn(move || follower.follow(&to_give, &tell))?;
-        Ok(Self { socket, answers, news, newest: Snapshot::default() })
+            .spawn(move || follower.follow(&to_do, &tell))?;
+        Ok(Self { socket, acts, news, newest: Snapshot::default() })
     }
 
     pub(super) fn socket(&self) -> &Path {
@@ -74,9 +76,9 @@ impl Feed {
         came
     }
 
-    pub(super) fn answer(&self, answer: Answer) {
+    pub(super) fn act(&self, act: Act) {
         // The thread ends only with this feed.
-        let _ = self.answers.send(answer);
+        let _ = self.acts.send(act);
     }
 }
 
@@ -91,7 +93,7 @@ impl Follower {
         Self { client: Client::new(socket), etag: None, known: Snapshot::default() }
     }
 
-    fn follow(&mut self, answers: &Receiver<Answer>, tell: &Sender<Snapshot>) {
+    fn follow(&mut self, acts: &Receiver<Act>, tell: &Sender<Snapshot>) {
         loop {
             let changed = match self.poll() {
                 Ok(changed) => changed,
@@ -106,9 +108,9 @@ impl Follower {
             if changed && tell.send(self.known.clone()).is_err() {
                 return;
             }
-            match answers.recv_timeout(POLL_EVERY) {
-                Ok(answer) => {
-                    self.known.outcome = Some(self.give(&answer));
+            match acts.recv_timeout(POLL_EVERY) {
+                Ok(act) => {
+                    self.known.outcome = Some(self.act(&act));
                     if tell.send(self.known.clone()).is_err() {
                         return;
                     }
@@ -146,16 +148,50 @@ impl Follower {
         Ok(true)
     }
 
-    /// Gives an answer; what came of it, in words.
-    fn give(&mut self, answer: &Answer) -> String {
+    /// Does something; what came of it, in words.
+    fn act(&mut self, act: &Act) -> String {
         let Ok(request_id) = random::hex(16) else {
-            return "no answer was given: the system gives no randomness".to_owned();
+            return "nothing was done: the system gives no randomness".to_owned();
         };
-        let value = AnswerValue::Options(vec![answer.option.clone()]);
-        let hash = Some(answer.hash.as_str());
-        match self.client.answer(&answer.pane, &answer.ask, &value, hash, &request_id) {
-            Ok(_) => format!("answered: {}", answer.option),
-            Err(error) => format!("not answered: {error}"),
+        match act {
+            Act::Answer { pane, ask, hash, value } => {
+                match self.client.answer(pane, ask, value, Some(hash), &request_id) {
+                    Ok(_) => format!("answered: {}", words(value)),
+                    Err(error) => format!("not answered: {}", reason(&error)),
+                }
+            }
+            Act::Send { pane, text, steer } => {
+                match self.client.send(pane, text, None, *steer, &request_id) {
+                    Ok(written) if written.queued == Some(true) => {
+                        "sent: it waits for the end of the turn".to_owned()
+                    }
+                    Ok(_) => "sent".to_owned(),
+                    Err(error) => format!("not sent: {}", reason(&error)),
+                }
+            }
+            Act::Stop { pane } => match self.client.stop(pane, None, &request_id) {
+                Ok(_) => "stopped".to_owned(),
+                Err(error) => format!("not stopped: {}", reason(&error)),
+            },
         }
+    }
+}
+
+/// The agent's own reason, where it gave one.
+fn reason(error: &ClientError) -> String {
+    match error {
+        ClientError::Refused(view) => match view.body["reason"].as_str() {
+            Some(reason) => reason.to_owned(),
+            None => error.to_string(),
+        },
+        _ => error.to_string(),
+    }
+}
+
+fn words(value: &AnswerValue) -> String {
+    match value {
+        AnswerValue::Options(ids) => ids.join(", "),
+        AnswerValue::Text(text) => text.clone(),
+        AnswerValue::Values(_) => "the form".to_owned(),
     }
 }

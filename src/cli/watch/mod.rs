@@ -1,11 +1,12 @@
-//! `agent-presence watch`: what the phone shows, in a terminal, and the answers that it can give.
+//! `agent-presence watch`: what the phone shows, in a terminal, and what can be done on it.
 //!
-//! It is a phone: it speaks Collie's wire over the same socket, and an answer given here is given as
-//! if on the phone.
+//! It is a phone: it speaks Collie's wire over the same socket, and an answer or a text given here is
+//! given as if on the phone.
 
 mod chat;
 mod draw;
 mod feed;
+mod input;
 mod view;
 
 use std::env;
@@ -16,7 +17,7 @@ use std::time::{Duration, Instant};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
-use self::feed::Feed;
+use self::feed::{Act, Feed};
 use self::view::View;
 use super::{Exit, Failure};
 use crate::os::folders;
@@ -122,26 +123,62 @@ fn follow(feeds: &mut Vec<Feed>, sockets: Vec<PathBuf>) -> io::Result<bool> {
     Ok(changed)
 }
 
+/// How far one key moves in the chat.
+const PAGE: usize = 10;
+
 /// Does what a key says; whether it says to leave.
 fn act(event: &Event, view: &mut View, feeds: &[Feed]) -> bool {
     let Event::Key(key) = event else { return false };
     if key.kind == KeyEventKind::Release {
         return false;
     }
-    match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => return true,
-        KeyCode::Char('q') | KeyCode::Esc => return true,
+    if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+        return true;
+    }
+    let act = if view.input.is_some() {
+        type_key(key.code, view)
+    } else {
+        if matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
+            return true;
+        }
+        press(key.code, view)
+    };
+    if let Some((socket, act)) = act
+        && let Some(feed) = feeds.iter().find(|feed| feed.socket() == socket)
+    {
+        feed.act(act);
+    }
+    false
+}
+
+/// A key while a line is typed.
+fn type_key(key: KeyCode, view: &mut View) -> Option<(PathBuf, Act)> {
+    match (key, &mut view.input) {
+        (KeyCode::Esc, input) => *input = None,
+        (KeyCode::Enter, _) => return view.typed(),
+        (KeyCode::Backspace, Some(input)) => input.pop(),
+        (KeyCode::Char(character), Some(input)) => input.push(character),
+        _ => {}
+    }
+    None
+}
+
+/// A key while nothing is typed.
+fn press(key: KeyCode, view: &mut View) -> Option<(PathBuf, Act)> {
+    match key {
         KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => view.select_next(1),
         KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => view.select_next(-1),
+        KeyCode::PageUp => view.scrolled = view.scrolled.saturating_add(PAGE),
+        KeyCode::PageDown => view.scrolled = view.scrolled.saturating_sub(PAGE),
+        KeyCode::End => view.scrolled = 0,
+        KeyCode::Char('s') => view.begin_to_send(false),
+        KeyCode::Char('S') => view.begin_to_send(true),
+        KeyCode::Char('x') => return view.stop(),
+        KeyCode::Enter => return view.enter(Instant::now()),
         KeyCode::Char(digit @ '1'..='9') => {
-            let option = digit as usize - '1' as usize;
-            if let Some((socket, answer)) = view.answer(option, Instant::now())
-                && let Some(feed) = feeds.iter().find(|feed| feed.socket() == socket)
-            {
-                feed.answer(answer);
-            }
+            return view.pick(digit as usize - '1' as usize, Instant::now());
         }
         _ => {}
     }
-    false
+    None
 }

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use super::feed::{Answer, Feed};
+use super::feed::{Act, Feed};
+use super::input::{Input, Typed};
 use crate::collie::wire::PaneView;
-use crate::collie::{AskKind, AskOption, AskView, Item};
+use crate::collie::{AnswerValue, AskKind, AskOption, AskView, Caps, Item};
 
 /// For how long a new card takes no key: one that was on its way when the card came up was not
 /// meant for it, and an approval is given by a person who saw what it is for.
@@ -17,17 +18,25 @@ pub(super) struct Row {
     pub(super) socket: PathBuf,
     pub(super) pane: PaneView,
     pub(super) items: Vec<Item>,
+    /// What its agent takes.
+    pub(super) caps: Caps,
 }
 
 /// Everything that is drawn.
 #[derive(Debug, Default)]
 pub(super) struct View {
     pub(super) rows: Vec<Row>,
-    /// What is wrong, and what came of the last answer.
+    /// What is wrong, and what came of the last act.
     pub(super) notes: Vec<String>,
     selected: Option<(PathBuf, String)>,
     /// The card that is shown, and since when.
     card: Option<(String, Instant)>,
+    /// What was picked of a card that takes several options.
+    pub(super) picked: Vec<String>,
+    /// What is being typed.
+    pub(super) input: Option<Input>,
+    /// How many lines of the chat are below the ones that are shown.
+    pub(super) scrolled: usize,
 }
 
 impl View {
@@ -43,6 +52,7 @@ impl View {
                     socket: feed.socket().to_owned(),
                     pane: pane.clone(),
                     items: items.unwrap_or_default(),
+                    caps: newest.hello.as_ref().map_or(Caps::NONE, |hello| hello.caps),
                 });
             }
             self.notes.extend(newest.trouble.iter().chain(&newest.outcome).cloned());
@@ -75,32 +85,90 @@ impl View {
         let next = self.selected().checked_add_signed(step).unwrap_or(self.rows.len() - 1);
         let row = &self.rows[next % self.rows.len()];
         self.selected = Some((row.socket.clone(), row.pane.id.clone()));
+        self.scrolled = 0;
         self.note_card(Instant::now());
     }
 
-    /// The answer that a key gives to the card, if the card has been there for long enough.
-    pub(super) fn answer(&self, option: usize, now: Instant) -> Option<(&Path, Answer)> {
-        let row = self.row()?;
-        let ask = self.ask()?;
-        let option = options(ask).get(option)?;
+    /// The session and its card, if the card has been there for long enough to be answered.
+    fn settled_card(&self, now: Instant) -> Option<(&Row, &AskView)> {
+        let (row, ask) = (self.row()?, self.ask()?);
         let (hash, since) = self.card.as_ref()?;
-        if *hash != ask.hash || now.saturating_duration_since(*since) < SETTLE {
+        let is_settled = *hash == ask.hash && now.saturating_duration_since(*since) >= SETTLE;
+        is_settled.then_some((row, ask))
+    }
+
+    /// What a digit does to the card: it answers, or it picks one of several.
+    pub(super) fn pick(&mut self, option: usize, now: Instant) -> Option<(PathBuf, Act)> {
+        let (row, ask) = self.settled_card(now)?;
+        let option = options(ask).get(option)?.id.clone();
+        if !takes_several(ask) {
+            return Some((row.socket.clone(), answer(row, ask, vec![option])));
+        }
+        match self.picked.iter().position(|picked| *picked == option) {
+            Some(place) => drop(self.picked.remove(place)),
+            None => self.picked.push(option),
+        }
+        None
+    }
+
+    /// What the Enter key does while nothing is typed: it gives what was picked, or begins to type.
+    pub(super) fn enter(&mut self, now: Instant) -> Option<(PathBuf, Act)> {
+        if self.ask().is_none() {
+            self.begin_to_send(false);
             return None;
         }
-        let answer = Answer {
-            pane: row.pane.id.clone(),
-            ask: ask.id.clone(),
-            hash: ask.hash.clone(),
-            option: option.id.clone(),
+        let (row, ask) = self.settled_card(now)?;
+        if takes_several(ask) {
+            return Some((row.socket.clone(), answer(row, ask, self.picked.clone())));
+        }
+        self.input = Input::answer(&row.pane.id, ask);
+        None
+    }
+
+    pub(super) fn begin_to_send(&mut self, steer: bool) {
+        let takes = |row: &&Row| if steer { row.caps.steer } else { row.caps.send };
+        self.input = self.row().filter(takes).map(|row| Input::send(&row.pane.id, steer));
+    }
+
+    pub(super) fn stop(&self) -> Option<(PathBuf, Act)> {
+        let row = self.row().filter(|row| row.caps.abort)?;
+        Some((row.socket.clone(), Act::Stop { pane: row.pane.id.clone() }))
+    }
+
+    /// Takes the line that was typed.
+    pub(super) fn typed(&mut self) -> Option<(PathBuf, Act)> {
+        let typed = self.input.as_mut()?.enter()?;
+        self.input = None;
+        let socket = self.row()?.socket.clone();
+        let act = match typed {
+            Typed::Send { pane, text, steer } => Act::Send { pane, text, steer },
+            Typed::Answer { pane, ask, hash, value } => Act::Answer { pane, ask, hash, value },
         };
-        Some((&row.socket, answer))
+        Some((socket, act))
     }
 
     fn note_card(&mut self, now: Instant) {
         let shown = self.ask().map(|ask| ask.hash.clone());
-        if self.card.as_ref().map(|(hash, _)| hash) != shown.as_ref() {
-            self.card = shown.map(|hash| (hash, now));
+        if self.card.as_ref().map(|(hash, _)| hash) == shown.as_ref() {
+            return;
         }
+        self.card = shown.map(|hash| (hash, now));
+        self.picked.clear();
+        // What was typed for a card that is gone answers no other.
+        let card = self.card.as_ref().map(|(hash, _)| hash);
+        let is_for_another = |ask: &AskView| Some(&ask.hash) != card;
+        if self.input.as_ref().and_then(Input::card).is_some_and(is_for_another) {
+            self.input = None;
+        }
+    }
+}
+
+fn answer(row: &Row, ask: &AskView, options: Vec<String>) -> Act {
+    Act::Answer {
+        pane: row.pane.id.clone(),
+        ask: ask.id.clone(),
+        hash: ask.hash.clone(),
+        value: AnswerValue::Options(options),
     }
 }
 
@@ -110,12 +178,17 @@ impl Row {
     }
 }
 
-/// The options that one key can pick.
+/// The options that keys can pick.
 pub(super) fn options(ask: &AskView) -> &[AskOption] {
     match &ask.kind {
-        AskKind::Approval { options } | AskKind::Choice { options, multiple: false, .. } => options,
-        AskKind::Choice { .. } | AskKind::Text { .. } | AskKind::Form { .. } => &[],
+        AskKind::Approval { options } | AskKind::Choice { options, .. } => options,
+        AskKind::Text { .. } | AskKind::Form { .. } => &[],
     }
+}
+
+/// Keys pick options, and Enter gives them.
+pub(super) fn takes_several(ask: &AskView) -> bool {
+    matches!(ask.kind, AskKind::Choice { multiple: true, .. })
 }
 
 #[cfg(test)]
@@ -134,6 +207,7 @@ mod tests {
             socket: "/run/a".into(),
             pane: serde_json::from_value(pane).unwrap(),
             items: Vec::new(),
+            caps: Caps::ALL,
         }
     }
 
@@ -146,11 +220,12 @@ mod tests {
     #[test]
     fn a_key_answers_the_card_that_was_seen() {
         let start = Instant::now();
-        let view = view(vec![row("p", "a")], start);
-        let (socket, answer) = view.answer(1, start + SETTLE).unwrap();
+        let mut view = view(vec![row("p", "a")], start);
+        let (socket, act) = view.pick(1, start + SETTLE).unwrap();
         assert_eq!(socket, Path::new("/run/a"));
-        assert_eq!((answer.ask.as_str(), answer.option.as_str()), ("a", "no"));
-        assert_eq!(view.answer(2, start + SETTLE), None, "there are two options");
+        let Act::Answer { ask, value, .. } = act else { panic!("{act:?}") };
+        assert_eq!((ask.as_str(), value), ("a", AnswerValue::Options(vec!["no".to_owned()])));
+        assert_eq!(view.pick(2, start + SETTLE), None, "there are two options");
     }
 
     #[test]
@@ -160,8 +235,57 @@ mod tests {
         let later = start + SETTLE * 2;
         view.rows = vec![row("p", "b")];
         view.note_card(later);
-        assert_eq!(view.answer(0, later + SETTLE / 2), None);
-        assert!(view.answer(0, later + SETTLE).is_some());
+        assert_eq!(view.pick(0, later + SETTLE / 2), None);
+        assert!(view.pick(0, later + SETTLE).is_some());
+    }
+
+    fn with_kind(mut row: Row, kind: serde_json::Value) -> Row {
+        row.pane.asks[0].kind = serde_json::from_value(kind).unwrap();
+        row
+    }
+
+    #[test]
+    fn several_are_picked_and_given_with_enter() {
+        let start = Instant::now();
+        let options = json!([{"id": "yes", "label": "Yes"}, {"id": "no", "label": "No"}]);
+        let kind = json!({"kind": "choice", "multiple": true, "options": options});
+        let mut view = view(vec![with_kind(row("p", "a"), kind)], start);
+        let now = start + SETTLE;
+        for option in [0, 1, 0] {
+            assert_eq!(view.pick(option, now), None);
+        }
+        let (_, act) = view.enter(now).unwrap();
+        let Act::Answer { value, .. } = act else { panic!("{act:?}") };
+        assert_eq!(value, AnswerValue::Options(vec!["no".to_owned()]));
+    }
+
+    #[test]
+    fn what_is_typed_for_a_card_answers_no_other() {
+        let start = Instant::now();
+        let mut view = view(vec![with_kind(row("p", "a"), json!({"kind": "text"}))], start);
+        assert_eq!((view.enter(start), &view.input), (None, &None), "not settled");
+        assert_eq!(view.enter(start + SETTLE), None);
+        view.input.as_mut().unwrap().push('x');
+        view.rows = vec![with_kind(row("p", "b"), json!({"kind": "text"}))];
+        view.note_card(start + SETTLE);
+        assert_eq!(view.input, None);
+        assert_eq!(view.typed(), None);
+    }
+
+    #[test]
+    fn a_text_is_sent_to_who_takes_it() {
+        let now = Instant::now();
+        let mut calm = row("p", "a");
+        calm.pane.asks.clear();
+        let mut view = view(vec![calm], now);
+        assert_eq!(view.enter(now), None);
+        view.input.as_mut().unwrap().push('x');
+        let (_, act) = view.typed().unwrap();
+        assert_eq!(act, Act::Send { pane: "p".to_owned(), text: "x".to_owned(), steer: false });
+        assert_eq!(view.stop().unwrap().1, Act::Stop { pane: "p".to_owned() });
+        view.rows[0].caps = Caps::NONE;
+        view.begin_to_send(true);
+        assert_eq!((&view.input, view.stop()), (&None, None));
     }
 
     #[test]

@@ -1,0 +1,311 @@
+//! One connection of the link, from its first line to its end.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader};
+use tokio::net::UnixStream;
+use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use super::messages::{WishParams, method};
+use super::methods::{self, Asked, Outcome};
+use super::protocol::{ErrorObject, LINE_LIMIT, Request, Response, code, notification};
+use crate::os::peer::Peer;
+use crate::presence::{Inbox, Presence, Session, Wish};
+
+/// How many asks may be open on one connection at once.
+const REQUESTS_IN_FLIGHT: usize = 256;
+
+/// For how long a reader may leave its answers lying before it is dropped.
+const SLOW_READER_LIMIT: Duration = Duration::from_secs(10);
+
+/// Sessions that were opened over the link: they stay open when their connection ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Opened(Arc<Mutex<Vec<Session>>>);
+
+impl Opened {
+    pub(super) fn add(&self, session: Session) {
+        let mut sessions = lock(&self.0);
+        sessions.retain(Session::is_open);
+        sessions.push(session);
+    }
+}
+
+/// Wishes that were told to this connection and have no answer yet, by their request ids.
+type Wishes = Arc<Mutex<HashMap<String, Wish>>>;
+
+/// Serves one connection until it ends. What it still asks then is withdrawn, and what it was asked
+/// is refused: who could answer is gone.
+pub(crate) async fn serve(stream: UnixStream, presence: Presence, opened: Opened) {
+    match Peer::of(&stream) {
+        Ok(peer) if peer.is_same_user() => {}
+        Ok(_) => return tracing::warn!("the link refused another user"),
+        Err(error) => return tracing::warn!(%error, "the link cannot tell who connects"),
+    }
+    let (reader, writer) = stream.into_split();
+    let (answers, to_write) = mpsc::channel(REQUESTS_IN_FLIGHT);
+    let mut connection = Connection {
+        presence,
+        opened,
+        answers,
+        wishes: Wishes::default(),
+        asks: HashMap::new(),
+        tasks: JoinSet::new(),
+    };
+    let mut writing = std::pin::pin!(write_answers(writer, to_write));
+    tokio::select! {
+        () = connection.read(reader) => {}
+        () = &mut writing => return,
+    }
+    // The answers that are there already are written, for a client that said all at once.
+    drop(connection);
+    writing.await;
+}
+
+/// What is known of one connection.
+pub(super) struct Connection {
+    pub(super) presence: Presence,
+    pub(super) opened: Opened,
+    answers: mpsc::Sender<Vec<u8>>,
+    wishes: Wishes,
+    /// The open asks, by the JSON text of their requests' ids.
+    asks: HashMap<String, (Session, String)>,
+    /// Asks that wait for the user, which give their requests' ids, and subscriptions.
+    tasks: JoinSet<Option<String>>,
+}
+
+/// What came of reading a line.
+enum Line {
+    Whole,
+    TooLong,
+    End,
+}
+
+/// Reads one line, without its end.
+async fn read_line(reader: &mut BufReader<OwnedReadHalf>, line: &mut Vec<u8>) -> Line {
+    let limit = u64::try_from(LINE_LIMIT).unwrap_or(u64::MAX);
+    let mut is_first_part = true;
+    loop {
+        line.clear();
+        if reader.take(limit).read_until(b'\n', line).await.is_err() {
+            return Line::End;
+        }
+        match (line.pop_if(|last| *last == b'\n'), is_first_part) {
+            (Some(_), true) => return Line::Whole,
+            (Some(_), false) => return Line::TooLong,
+            (None, _) if line.len() < LINE_LIMIT => return Line::End,
+            // The rest of the line is skipped, and the connection lives on.
+            (None, _) => is_first_part = false,
+        }
+    }
+}
+
+impl Connection {
+    async fn read(&mut self, reader: OwnedReadHalf) {
+        let mut reader = BufReader::new(reader);
+        let mut line = Vec::new();
+        loop {
+            let (id, outcome) = match read_line(&mut reader, &mut line).await {
+                Line::Whole => self.dispatch(&line),
+                Line::TooLong => {
+                    let error = format!("the line is longer than {LINE_LIMIT} bytes");
+                    (Some(Id::Unreadable), refused(code::INVALID_REQUEST, error))
+                }
+                // The commands and the link's clients keep both directions open, so the end of one
+                // is taken as the end of both.
+                Line::End => return,
+            };
+            while let Some(Ok(ended)) = self.tasks.try_join_next() {
+                if let Some(ended) = ended {
+                    self.asks.remove(&ended);
+                }
+            }
+            match outcome {
+                Outcome::Done(outcome) => {
+                    if answer(&self.answers, id, outcome).await.is_none() {
+                        return;
+                    }
+                }
+                Outcome::Asked(asked) => self.wait_for_user(id, asked),
+                Outcome::Subscribed(inbox) => {
+                    if answer(&self.answers, id, Ok(Value::Object(serde_json::Map::new())))
+                        .await
+                        .is_none()
+                    {
+                        return;
+                    }
+                    let wishes = Arc::clone(&self.wishes);
+                    self.tasks.spawn(tell_wishes(inbox, self.answers.clone(), wishes));
+                }
+            }
+        }
+    }
+
+    fn wait_for_user(&mut self, id: Option<Id>, asked: Asked) {
+        let answers = self.answers.clone();
+        let key = match &id {
+            Some(Id::Given(id)) => Some(id.get().to_owned()),
+            _ => None,
+        };
+        if let Some(key) = &key {
+            self.asks.insert(key.clone(), (asked.session.clone(), asked.ask_id()));
+        }
+        self.tasks.spawn(async move {
+            answer(&answers, id, asked.wait().await).await;
+            key
+        });
+    }
+
+    /// Takes a request apart and does it, all but waiting for the user.
+    fn dispatch(&mut self, line: &[u8]) -> (Option<Id>, Outcome) {
+        // An array would be read as a request by position: batches are not taken.
+        if line.trim_ascii_start().first() == Some(&b'[') {
+            return (
+                Some(Id::Unreadable),
+                refused(code::INVALID_REQUEST, "batches are not taken: send one request a line"),
+            );
+        }
+        let request: Request<'_> = match serde_json::from_slice(line) {
+            Ok(request) => request,
+            Err(error) => {
+                let code = if error.is_data() { code::INVALID_REQUEST } else { code::PARSE_ERROR };
+                return (Some(Id::Unreadable), refused(code, error.to_string()));
+            }
+        };
+        if request.id.is_some_and(|id| id.get().starts_with(['{', '[', 't', 'f'])) {
+            let error = "`id` has to be a string or a number";
+            return (Some(Id::Unreadable), refused(code::INVALID_REQUEST, error));
+        }
+        let id = request.id.map(|id| Id::Given(id.to_owned()));
+        if request.jsonrpc != "2.0" {
+            return (id, refused(code::INVALID_REQUEST, "`jsonrpc` has to be \"2.0\""));
+        }
+        let is_ask = matches!(request.method.as_str(), method::ASK | method::APPROVE);
+        if is_ask && self.asks.len() >= REQUESTS_IN_FLIGHT {
+            let error = format!("more than {REQUESTS_IN_FLIGHT} asks on one connection");
+            return (id, refused(code::TOO_MANY_REQUESTS, error));
+        }
+        (id, methods::run(self, &request).unwrap_or_else(|error| Outcome::Done(Err(error))))
+    }
+
+    /// The wish of this request id, to be answered.
+    pub(super) fn take_wish(&self, request_id: &str) -> Result<Wish, ErrorObject> {
+        lock(&self.wishes).remove(request_id).ok_or_else(|| {
+            let error =
+                format!("no wish `{request_id}` waits here: it was answered, or time is up");
+            ErrorObject::new(code::UNKNOWN_WISH, error)
+        })
+    }
+
+    /// Closes the card of an ask of this connection.
+    pub(super) fn withdraw(&self, request: &RawValue) -> Result<(), ErrorObject> {
+        let (session, ask) = self.asks.get(request.get()).ok_or_else(|| {
+            let error = format!("no open ask of request {} here", request.get());
+            ErrorObject::new(code::INVALID_PARAMS, error)
+        })?;
+        session.withdraw(ask);
+        Ok(())
+    }
+}
+
+/// Tells this connection what the phone wants. One that gives no answer in time is refused.
+async fn tell_wishes(
+    inbox: Inbox,
+    answers: mpsc::Sender<Vec<u8>>,
+    wishes: Wishes,
+) -> Option<String> {
+    while let Some(wish) = inbox.recv().await {
+        let id = wish.request_id().to_owned();
+        let params = WishParams::of(&id, wish.session_id(), wish.wanted());
+        let line = notification(method::WISH, &params);
+        lock(&wishes).insert(id.clone(), wish);
+        if answers.send(line).await.is_err() {
+            // The connection has ended, and the wish is refused with the others.
+            return None;
+        }
+        let (wishes, patience) = (Arc::downgrade(&wishes), inbox.patience());
+        tokio::spawn(async move {
+            tokio::time::sleep(patience).await;
+            if let Some(wishes) = wishes.upgrade() {
+                let late = lock(&wishes).remove(&id);
+                if let Some(late) = late {
+                    late.refuse("The agent did not take it in time.");
+                }
+            }
+        });
+    }
+    None
+}
+
+/// To whom an answer goes.
+enum Id {
+    /// To the request of this id.
+    Given(Box<RawValue>),
+    /// To a request whose id could not be read.
+    Unreadable,
+}
+
+fn refused(code: i64, message: impl Into<String>) -> Outcome {
+    Outcome::Done(Err(ErrorObject::new(code, message)))
+}
+
+/// Queues an answer; a notification gets none. `None`: nobody reads them any more.
+async fn answer(
+    answers: &mpsc::Sender<Vec<u8>>,
+    id: Option<Id>,
+    outcome: Result<Value, ErrorObject>,
+) -> Option<()> {
+    let id = match id {
+        Some(Id::Given(id)) => Some(id),
+        Some(Id::Unreadable) => None,
+        None => return Some(()),
+    };
+    answers.send(Response::new(id, outcome).line()).await.ok()
+}
+
+async fn write_answers(mut writer: OwnedWriteHalf, mut answers: mpsc::Receiver<Vec<u8>>) {
+    while let Some(line) = answers.recv().await {
+        match tokio::time::timeout(SLOW_READER_LIMIT, writer.write_all(&line)).await {
+            Ok(Ok(())) => {}
+            Ok(Err(_)) => return,
+            Err(_) => {
+                let limit = SLOW_READER_LIMIT.as_secs();
+                tracing::warn!("the link drops a client that has read nothing for {limit} s");
+                return;
+            }
+        }
+    }
+}
+
+/// The lock's value. None of the critical sections here can leave it half changed.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn error(id: Option<Box<RawValue>>, code: i64) -> String {
+        let line = Response::new(id, Err(ErrorObject::new(code, "why"))).line();
+        String::from_utf8(line).unwrap()
+    }
+
+    #[test]
+    fn an_answer_is_one_line_and_names_the_request() {
+        let id = RawValue::from_string("\"seven\"".to_owned()).unwrap();
+        assert_eq!(
+            error(Some(id), code::METHOD_NOT_FOUND),
+            "{\"jsonrpc\":\"2.0\",\"id\":\"seven\",\"error\":{\"code\":-32601,\"message\":\"why\"}}\n"
+        );
+        assert_eq!(
+            error(None, code::PARSE_ERROR),
+            "{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"why\"}}\n"
+        );
+    }
+}

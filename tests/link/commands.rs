@@ -1,0 +1,131 @@
+//! The commands for use inside an agent, by what the phone and Herdr see of them.
+
+use std::fs;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use serde_json::{Value, json};
+
+use crate::support::fake_herdr::{Behaviour, FakeHerdr};
+use crate::support::phone::Phone;
+use crate::{PROGRAM, User};
+
+/// `agent-presence wrap` around a script, without a terminal.
+fn wrap(user: &User, herdr: Option<&FakeHerdr>, script: &str) -> Command {
+    let mut command = user.command(PROGRAM);
+    if let Some(herdr) = herdr {
+        command.envs(herdr.environment_variables()).env("HERDR_BIN_PATH", "/nope/herdr");
+    }
+    let script = format!("ap() {{ \"$AGENT_PRESENCE_BIN\" \"$@\"; }}; {script}");
+    command.args(["wrap", "--agent", "toy", "--session", "s", "--", "sh", "-c", &script]);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    command
+}
+
+/// Runs a script; `answers` are given to its asks one after the other. Gives the asks and the output.
+fn asked(script: &str, answers: &[Value]) -> (Vec<Value>, String) {
+    let user = User::new();
+    fs::write(
+        user.path().join("form.json"),
+        r#"[{"id": "n", "label": "How many?", "type": "number", "required": true}]"#,
+    )
+    .unwrap();
+    let child = wrap(&user, None, script).spawn().unwrap();
+    let phone = Phone::at(user.socket("toy"));
+    phone.wait_ready();
+    let mut asks = Vec::new();
+    for answer in answers {
+        let (pane, ask) = phone.wait_for_ask();
+        assert_eq!(phone.answer(&pane, ask["id"].as_str().unwrap(), answer).status, 200);
+        asks.push(ask);
+    }
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    (asks, String::from_utf8(output.stdout).unwrap())
+}
+
+#[test]
+fn every_kind_of_ask_prints_its_answer() {
+    let script = "ap ask --choice a=A --choice b=B --multiple --reason Because --tool 'x()' --call c1 Which; \
+                  ap ask --text --timeout 10m Name; \
+                  ap ask --form \"$HOME/form.json\" Fill; \
+                  ap ask --json Sure; \
+                  ap approve --reason 'He asked' --json rm '{\"b\": 1, \"a\": 2}'; echo $?";
+    let answers = [
+        json!({"optionIds": ["a", "b"]}),
+        json!({"text": "Ada"}),
+        json!({"values": {"n": 3}}),
+        json!({"optionIds": ["no"]}),
+        json!({"optionIds": ["allow"]}),
+    ];
+    let (asks, output) = asked(script, &answers);
+    let lines: Vec<_> = output.lines().collect();
+    assert_eq!(lines[..4], ["a", "b", "Ada", "{\"n\":3}"]);
+    let sure: Value = serde_json::from_str(lines[4]).unwrap();
+    assert_eq!((&sure["optionIds"], &sure["decidedBy"]), (&json!(["no"]), &json!("phone")));
+    let verdict: Value = serde_json::from_str(lines[5]).unwrap();
+    assert_eq!((&verdict["approved"], lines[6]), (&json!(true), "0"));
+    assert_eq!((&asks[0]["reason"], &asks[0]["tool"]), (&json!("Because"), &json!("x()")));
+    assert_eq!(asks[0]["toolCallId"], "c1");
+    assert_eq!(
+        (&asks[4]["tool"], &asks[4]["reason"]),
+        (&json!("rm(b: 1, a: 2)"), &json!("He asked"))
+    );
+}
+
+#[test]
+fn a_session_switch_is_a_new_report_and_the_commands_follow_it() {
+    let user = User::new();
+    let herdr = FakeHerdr::start(Behaviour::Answers);
+    let script = "ap state working; ap session next --title Next -- toy --resume next; \
+                  ap state blocked --message 'log in'; ap say hello; ap status; \
+                  until [ -e \"$HOME/go\" ]; do sleep 0.02; done; ap release";
+    let child = wrap(&user, Some(&herdr), script).spawn().unwrap();
+    let phone = Phone::at(user.socket("toy"));
+    phone.wait_ready();
+    let state = phone.wait_for("switch", |state| {
+        state["panes"][0]["id"] == "next" && state["panes"][0]["state"] == "waiting"
+    });
+    assert_eq!(state["panes"].as_array().unwrap().len(), 1, "the old one is closed");
+    assert_eq!(state["panes"][0]["title"], "Next");
+    let request = herdr.wait_for(|request| request.resume().is_some());
+    assert_eq!(request.resume().unwrap(), ["toy", "--resume", "next"]);
+    herdr.wait_for_state("blocked");
+    assert_eq!(herdr.requests_of("pane.release_agent").len(), 0);
+    phone.wait_for("hello", |_| {
+        let items = phone.events("next", None)["items"].clone();
+        items.as_array().unwrap().iter().any(|item| item["text"] == "hello")
+    });
+    fs::write(user.path().join("go"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let output = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.starts_with("agent    toy\nsession  s\nHerdr    pane w1:p1"), "{output}");
+    herdr.wait_for_pane(|pane| pane.holder.is_none());
+}
+
+#[test]
+fn a_text_is_said_while_it_comes() {
+    let user = User::new();
+    let script = "(printf 'one '; until [ -e \"$HOME/go\" ]; do sleep 0.02; done; echo two) \
+                  | ap say --id r --partial -; echo all | ap say --kind markdown -; \
+                  ap say --kind notice --id n careful; ap status --json; \
+                  until [ -e \"$HOME/end\" ]; do sleep 0.02; done";
+    let child = wrap(&user, None, script).spawn().unwrap();
+    let phone = Phone::at(user.socket("toy"));
+    phone.wait_ready();
+    let items = || phone.events("s", None)["items"].as_array().unwrap().clone();
+    phone.wait_for("partial text", |_| {
+        items().first().is_some_and(|item| item["text"] == "one " && item["partial"] == true)
+    });
+    fs::write(user.path().join("go"), "").unwrap();
+    phone.wait_for("the rest", |_| items().len() == 3);
+    let texts: Vec<_> =
+        items().iter().map(|item| (item["kind"].clone(), item["text"].clone())).collect();
+    let expected = [("reply", "one two\n"), ("markdown", "all\n"), ("notice", "careful")];
+    assert_eq!(texts, expected.map(|(kind, text)| (json!(kind), json!(text))));
+    assert_eq!(items()[0]["partial"], json!(null));
+    fs::write(user.path().join("end"), "").unwrap();
+    let output = thread::spawn(move || child.wait_with_output().unwrap()).join().unwrap();
+    let status: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(status["agent"], "toy");
+}
