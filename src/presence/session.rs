@@ -223,7 +223,6 @@ impl Session {
     }
 
     /// Closes an open ask as decided by the agent.
-    #[expect(dead_code, reason = "the link is to use it")]
     pub(crate) fn withdraw(&self, ask: &str) {
         if let Some(pane) = &self.inner().pane {
             pane.withdraw(ask);

@@ -132,6 +132,7 @@ fn act(event: &Event, view: &mut View, feeds: &[Feed]) -> bool {
     if key.kind == KeyEventKind::Release {
         return false;
     }
+    view.note_key(Instant::now());
     if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
         return true;
     }

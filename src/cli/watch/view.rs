@@ -8,7 +8,7 @@ use super::input::{Input, Typed};
 use crate::collie::wire::PaneView;
 use crate::collie::{AnswerValue, AskKind, AskOption, AskView, Caps, Item};
 
-/// For how long a new card takes no key: one that was on its way when the card came up was not
+/// For how long a new card takes no key, after the last one: one that was on its way when the card came up was not
 /// meant for it, and an approval is given by a person who saw what it is for.
 pub(super) const SETTLE: Duration = Duration::from_millis(500);
 
@@ -95,6 +95,16 @@ impl View {
         let (hash, since) = self.card.as_ref()?;
         let is_settled = *hash == ask.hash && now.saturating_duration_since(*since) >= SETTLE;
         is_settled.then_some((row, ask))
+    }
+
+    /// A key came. For a card that is too new it counts as one that was on its way, as may those behind
+    /// it: the card's time begins again.
+    pub(super) fn note_key(&mut self, now: Instant) {
+        if let Some((_, since)) = &mut self.card
+            && now.saturating_duration_since(*since) < SETTLE
+        {
+            *since = now;
+        }
     }
 
     /// What a digit does to the card: it answers, or it picks one of several.
@@ -235,7 +245,10 @@ mod tests {
         let later = start + SETTLE * 2;
         view.rows = vec![row("p", "b")];
         view.note_card(later);
+        view.note_key(later + SETTLE / 2);
         assert_eq!(view.pick(0, later + SETTLE / 2), None);
+        assert_eq!(view.pick(0, later + SETTLE), None, "there may be more where that came from");
+        let later = later + SETTLE / 2;
         assert!(view.pick(0, later + SETTLE).is_some());
     }
 
