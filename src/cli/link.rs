@@ -118,7 +118,11 @@ fn serve_on(presence: &Presence, stream: UnixStream, opened: Opened) -> io::Resu
     let serving = presence.clone();
     presence.spawn(async move {
         match tokio::net::UnixStream::from_std(stream) {
-            Ok(stream) => serve(stream, serving, opened).await,
+            Ok(stream) => {
+                if let Err(dropped) = serve(stream, serving, opened).await {
+                    output::complain(&format!("the link is dropped: {dropped}"));
+                }
+            }
             Err(error) => tracing::error!(%error, "the link cannot be served"),
         }
     });

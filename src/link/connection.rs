@@ -1,6 +1,7 @@
 //! One connection of the link, from its first line to its end.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -41,11 +42,16 @@ type Wishes = Arc<Mutex<HashMap<String, Wish>>>;
 
 /// Serves one connection until it ends. What it still asks then is withdrawn, and what it was asked
 /// is refused: who could answer is gone.
-pub(crate) async fn serve(stream: UnixStream, presence: Presence, opened: Opened) {
-    match Peer::of(&stream) {
-        Ok(peer) if peer.is_same_user() => {}
-        Ok(_) => return tracing::warn!("the link refused another user"),
-        Err(error) => return tracing::warn!(%error, "the link cannot tell who connects"),
+///
+/// # Errors
+/// Why the connection was dropped, where that was not its client's own doing.
+pub(crate) async fn serve(
+    stream: UnixStream,
+    presence: Presence,
+    opened: Opened,
+) -> Result<(), Dropped> {
+    if !Peer::of(&stream).map_err(Dropped::Unknown)?.is_same_user() {
+        return Err(Dropped::OtherUser);
     }
     let (reader, writer) = stream.into_split();
     let (answers, to_write) = mpsc::channel(REQUESTS_IN_FLIGHT);
@@ -60,11 +66,22 @@ pub(crate) async fn serve(stream: UnixStream, presence: Presence, opened: Opened
     let mut writing = std::pin::pin!(write_answers(writer, to_write));
     tokio::select! {
         () = connection.read(reader) => {}
-        () = &mut writing => return,
+        ended = &mut writing => return ended,
     }
     // The answers that are there already are written, for a client that said all at once.
     drop(connection);
-    writing.await;
+    writing.await
+}
+
+/// Why a connection was dropped.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum Dropped {
+    #[error("another user is refused")]
+    OtherUser,
+    #[error("the system does not say who connects: {0}")]
+    Unknown(#[source] io::Error),
+    #[error("nobody read an answer for {} s", SLOW_READER_LIMIT.as_secs())]
+    SlowReader,
 }
 
 /// What is known of one connection.
@@ -268,18 +285,22 @@ async fn answer(
     answers.send(Response::new(id, outcome).line()).await.ok()
 }
 
-async fn write_answers(mut writer: OwnedWriteHalf, mut answers: mpsc::Receiver<Vec<u8>>) {
+async fn write_answers(
+    mut writer: OwnedWriteHalf,
+    mut answers: mpsc::Receiver<Vec<u8>>,
+) -> Result<(), Dropped> {
     while let Some(line) = answers.recv().await {
-        match tokio::time::timeout(SLOW_READER_LIMIT, writer.write_all(&line)).await {
-            Ok(Ok(())) => {}
-            Ok(Err(_)) => return,
-            Err(_) => {
-                let limit = SLOW_READER_LIMIT.as_secs();
-                tracing::warn!("the link drops a client that has read nothing for {limit} s");
-                return;
+        let mut left = line.as_slice();
+        while !left.is_empty() {
+            match tokio::time::timeout(SLOW_READER_LIMIT, writer.write(left)).await {
+                Ok(Ok(count)) => left = &left[count..],
+                // The client went away by itself.
+                Ok(Err(_)) => return Ok(()),
+                Err(_) => return Err(Dropped::SlowReader),
             }
         }
     }
+    Ok(())
 }
 
 /// The lock's value. None of the critical sections here can leave it half changed.
@@ -294,6 +315,34 @@ mod tests {
     fn error(id: Option<Box<RawValue>>, code: i64) -> String {
         let line = Response::new(id, Err(ErrorObject::new(code, "why"))).line();
         String::from_utf8(line).unwrap()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn who_reads_nothing_is_dropped_and_who_reads_slowly_is_not() {
+        let line = || vec![b'x'; 4 << 20];
+        let (ours, theirs) = UnixStream::pair().unwrap();
+        let (answers, to_write) = mpsc::channel(1);
+        answers.send(line()).await.unwrap();
+        let begun = tokio::time::Instant::now();
+        let dropped = write_answers(ours.into_split().1, to_write).await.unwrap_err();
+        assert_eq!(dropped.to_string(), "nobody read an answer for 10 s");
+        assert_eq!(begun.elapsed(), SLOW_READER_LIMIT);
+        drop(theirs);
+
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (answers, to_write) = mpsc::channel(1);
+        answers.send(line()).await.unwrap();
+        drop(answers);
+        let reading = async {
+            let mut read = 0;
+            let mut buffer = vec![0; 1 << 20];
+            while read < 4 << 20 {
+                tokio::time::sleep(SLOW_READER_LIMIT / 2).await;
+                read += theirs.read(&mut buffer).await.unwrap();
+            }
+        };
+        let (written, ()) = tokio::join!(write_answers(ours.into_split().1, to_write), reading);
+        assert!(written.is_ok());
     }
 
     #[test]

@@ -54,7 +54,12 @@ async fn accept(socket: PrivateSocket, presence: Presence) {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    connections.spawn(serve(stream, presence.clone(), opened.clone()));
+                    let serving = serve(stream, presence.clone(), opened.clone());
+                    connections.spawn(async {
+                        if let Err(dropped) = serving.await {
+                            tracing::warn!(%dropped, "the link dropped a connection");
+                        }
+                    });
                 }
                 Err(error) => {
                     // Out of file descriptors, most likely: it passes, and a busy loop would not help.

@@ -277,12 +277,31 @@ impl Queue {
         let mut answered = answered;
         match tokio::time::timeout(patience, &mut answered).await {
             Ok(outcome) => outcome.unwrap_or_else(|_| Err(gone())),
-            Err(_) => match self.take_back(|entry| entry.number == number).pop() {
-                Some(_) => Err(HookError::refused("The agent did not take it in time.")),
+            Err(_) => match self.too_late(number) {
+                Some(outcome) => outcome,
                 // It was handed out meanwhile: the agent's word counts.
                 None => answered.await.unwrap_or_else(|_| Err(gone())),
             },
         }
+    }
+
+    /// Nobody took a wish in time. None: somebody did.
+    fn too_late(&self, number: u64) -> Option<Outcome> {
+        // Outlives the lock: nothing is dropped under it.
+        let session;
+        let mut state = lock(&self.state);
+        let place = state.entries.iter().position(|entry| entry.number == number)?;
+        let entry = state.entries.get_mut(place)?;
+        session = entry.session.upgrade();
+        if matches!(entry.wanted, Wanted::Send { .. })
+            && session.as_ref().is_some_and(|session| session.turn_runs())
+        {
+            // A turn began just before the text came: it waits for its end, like those after it.
+            entry.answer = None;
+            return Some(Ok(None));
+        }
+        state.entries.remove(place);
+        Some(Err(HookError::refused("The agent did not take it in time.")))
     }
 
     fn push(&self, mut entry: Entry) -> Option<u64> {

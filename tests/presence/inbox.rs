@@ -159,6 +159,26 @@ fn a_wish_that_nobody_takes_is_refused_in_time() {
     assert!(session.inbox().try_recv().is_none());
 }
 
+/// The turn begins at the same moment as the text comes: it is queued all the same, and not refused.
+#[test]
+fn a_text_that_meets_the_beginning_of_a_turn_waits_for_its_end() {
+    let rig = rig_with(|builder| builder.takes(Takes::ALL).patience(Duration::from_millis(100)));
+    let session = rig.presence.session("s").open().unwrap();
+    let inbox = session.inbox();
+    for round in 0..10 {
+        let words = format!("round {round}");
+        let socket = rig.phone.socket();
+        thread::scope(|scope| {
+            let sent = scope.spawn(|| send(socket, &words));
+            session.working();
+            assert_eq!(sent.join().unwrap(), 200);
+        });
+        assert!(inbox.try_recv().is_none());
+        session.idle();
+        assert_eq!(inbox.wait().unwrap().accept(), text(&words));
+    }
+}
+
 #[test]
 fn what_the_agent_drops_or_refuses_is_refused() {
     let rig = rig();
