@@ -2,6 +2,7 @@
 
 mod approve;
 mod ask;
+mod attach;
 mod doctor;
 mod inside;
 mod output;
@@ -39,6 +40,8 @@ enum Command {
     Approve(approve::Arguments),
     /// See what works here, what does not, and what to do about it.
     Doctor(doctor::Arguments),
+    /// Give an agent to Collie: print the line that does it, or do it.
+    Attach(attach::Arguments),
     /// See and answer what the phone shows, in this terminal.
     #[cfg(feature = "watch")]
     Watch(watch::Arguments),
@@ -101,6 +104,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Ask(arguments) => ask::run(arguments),
         Command::Approve(arguments) => approve::run(arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Attach(arguments) => attach::run(arguments),
         #[cfg(feature = "watch")]
         Command::Watch(arguments) => watch::run(arguments),
     };
