@@ -18,6 +18,12 @@ use crate::os::private::locked_file;
 /// A receipt is on the disk (`fdatasync`) before the answer leaves. An action says that it begins
 /// before it runs, so that none runs twice: one that had begun when the process ended is answered
 /// `receipt-dropped` afterwards. A line that a crash has torn is cut off at the next start.
+///
+/// So a send waits for the disk twice, and an answer, whose receipt is what makes it happen, once.
+/// Neither wait can go: without the first an action runs twice after a power cut, without the second
+/// the first answer to it is lost. Space that is reserved ahead would make both a quarter shorter,
+/// but then the disk may write the end of a line before its beginning, and a torn line is no longer
+/// told from a broken one.
 #[derive(Debug)]
 pub struct FileReceipts {
     file: Mutex<File>,

@@ -77,8 +77,9 @@ fn check_request_line(line: &str) -> Result<(), &'static str> {
     if method.is_empty() || !method.bytes().all(is_token) {
         return Err("The method holds a character that is not allowed.");
     }
-    if matches!(method, "CONNECT" | "TRACE") {
-        return Err("CONNECT and TRACE are not served.");
+    // Whatever its target: hyper would make a tunnel of the connection.
+    if method == "CONNECT" {
+        return Err("CONNECT is not served.");
     }
     if !target.starts_with('/') {
         return Err("The target is not a path.");
@@ -130,7 +131,7 @@ mod tests {
             "GET http://a/ HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET * HTTP/1.1\r\nHost: a\r\n\r\n",
             "CONNECT a:1 HTTP/1.1\r\nHost: a\r\n\r\n",
-            "TRACE / HTTP/1.1\r\nHost: a\r\n\r\n",
+            "CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n",
             "GET / HTTP/1.1\r\nHost : a\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\n folded\r\n\r\n",
             "GET / HTTP/1.1\r\nHost: a\r\nnocolon\r\n\r\n",

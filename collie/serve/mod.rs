@@ -187,12 +187,7 @@ pub async fn serve_private(core: Core, path: impl Into<PathBuf>) -> Result<Colli
     let PrivateSocket { listener, guard } = PrivateSocket::bind(&path)?;
     let listener = UnixListener::from_std(listener)
         .map_err(|source| OpenError::Io { doing: "cannot listen".into(), source })?;
-    if core.caller_check() == CallerCheck::On && !Peer::can_be_known() {
-        core.warn(
-            "collie: this system cannot say who connects to the agent's socket, so any process of \
-             the current user can answer.",
-        );
-    }
+    warn_of_unknown_callers(&core, Peer::can_be_known());
     let (closing, closed) = watch::channel(false);
     let server = tokio::spawn(serve(listener, core.clone(), closed));
     let driver = tokio::spawn({
@@ -241,7 +236,7 @@ impl Deref for Collie {
 
 async fn serve(listener: UnixListener, core: Core, closing: watch::Receiver<bool>) {
     accept(listener, closing.clone(), |stream| {
-        let caller = caller(&stream)?;
+        let caller = caller(Peer::of(&stream))?;
         let entrance = connection::Entrance::Private;
         Some(connection::serve(stream, core.clone(), caller, entrance, closing.clone()))
     })
@@ -310,10 +305,20 @@ async fn accept<L, C>(
     while connections.join_next().await.is_some() {}
 }
 
+/// One line where the caller check is on and cannot be made (N030).
+fn warn_of_unknown_callers(core: &Core, can_be_known: bool) {
+    if core.caller_check() == CallerCheck::On && !can_be_known {
+        core.warn(
+            "collie: this system cannot say who connects to the agent's socket, so any process of \
+             the current user can answer.",
+        );
+    }
+}
+
 /// Who is at the other end, looked at once for each connection. `None` for another user, who is
 /// refused outright.
-fn caller(stream: &UnixStream) -> Option<Caller> {
-    let peer = match Peer::of(stream) {
+fn caller(peer: io::Result<Peer>) -> Option<Caller> {
+    let peer = match peer {
         Ok(peer) => peer,
         Err(error) if error.kind() == io::ErrorKind::Unsupported => return Some(Caller::Other),
         Err(error) => {
@@ -326,4 +331,35 @@ fn caller(stream: &UnixStream) -> Option<Caller> {
         return None;
     }
     Some(if peer.is_self_or_descendant() { Caller::Agent } else { Caller::Other })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    #[test]
+    fn n030_one_line_says_that_callers_cannot_be_known() {
+        let lines = |caller_check, can_be_known| {
+            let lines = Arc::new(Mutex::new(Vec::new()));
+            let heard = lines.clone();
+            let warn: Warn = Arc::new(move |line| heard.lock().unwrap().push(line.to_owned()));
+            let options = CoreOptions { caller_check, warn: Some(warn), ..CoreOptions::default() };
+            warn_of_unknown_callers(&Core::new(options).unwrap(), can_be_known);
+            lines.lock().unwrap().clone()
+        };
+        let warned = lines(CallerCheck::On, false);
+        assert_eq!(warned.len(), 1);
+        assert!(warned[0].starts_with("collie: this system cannot say who connects"));
+        assert_eq!(lines(CallerCheck::On, true), [""; 0]);
+        assert_eq!(lines(CallerCheck::Off, false), [""; 0], "the agent has said that it knows");
+    }
+
+    #[test]
+    fn who_cannot_be_known_is_served_and_who_is_gone_is_not() {
+        let unsupported = io::Error::from(io::ErrorKind::Unsupported);
+        assert_eq!(caller(Err(unsupported)), Some(Caller::Other));
+        assert_eq!(caller(Err(io::ErrorKind::NotConnected.into())), None);
+    }
 }

@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use super::route::percent_encoded;
 use super::{AnswerValue, ErrorView, EventsView, Hello, StateView, Target, WireRange, Written};
 
-/// How long a request may take. A join waits for the first one's answer, so this is not short.
+/// How long an answer may take, unless said. A join waits for the first one's answer, so this is not short.
 const PATIENCE: Duration = Duration::from_secs(30);
 
 /// A blocking client of one durable agent, with one kept connection.
@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 pub struct Client {
     socket: PathBuf,
     connection: Option<BufReader<UnixStream>>,
+    patience: Duration,
 }
 
 /// Why a request of a [`Client`] has no result.
@@ -53,7 +54,13 @@ struct Reply {
 impl Client {
     /// A client of the agent at `socket`. It connects with the first request.
     pub fn new(socket: impl Into<PathBuf>) -> Self {
-        Self { socket: socket.into(), connection: None }
+        Self { socket: socket.into(), connection: None, patience: PATIENCE }
+    }
+
+    /// How long a part of an answer may take; 30 s unless said. An agent that is stopped gives none.
+    pub fn patience(mut self, patience: Duration) -> Self {
+        self.patience = patience;
+        self
     }
 
     /// The socket's path.
@@ -270,8 +277,8 @@ impl Client {
 
     fn connect(&self) -> io::Result<BufReader<UnixStream>> {
         let stream = UnixStream::connect(&self.socket)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
+        stream.set_read_timeout(Some(self.patience))?;
+        stream.set_write_timeout(Some(self.patience))?;
         Ok(BufReader::new(stream))
     }
 }

@@ -165,7 +165,8 @@ fn wakes(pid: u32) -> u64 {
         .sum()
 }
 
-fn status(pid: u32, name: &str) -> u64 {
+/// A number of `/proc/PID/status`.
+pub(crate) fn status(pid: u32, name: &str) -> u64 {
     field(&fs::read_to_string(format!("/proc/{pid}/status")).unwrap(), name)
 }
 

@@ -9,6 +9,7 @@
 )]
 
 mod calls;
+mod collie;
 mod commands;
 mod herdr;
 mod reports;
@@ -16,13 +17,16 @@ mod reports;
 use std::env;
 use std::time::Duration;
 
-const ROWS: [(&str, fn()); 6] = [
+const ROWS: [(&str, fn()); 9] = [
     ("calls", calls::calls),
     ("burst", reports::burst),
     ("socket", reports::socket),
     ("cli", reports::cli),
     ("scripts", commands::scripts),
     ("idle", commands::idle),
+    ("reads", collie::reads),
+    ("writes", collie::writes),
+    ("sessions", collie::sessions),
 ];
 
 fn main() {
@@ -31,6 +35,17 @@ fn main() {
         && flag == reports::PARENT
     {
         return reports::cli_parent(megabytes.parse().unwrap());
+    }
+    if let [flag, panes, items] = wanted.as_slice()
+        && flag == collie::SESSIONS
+    {
+        return collie::hold_sessions(panes.parse().unwrap(), items.parse().unwrap());
+    }
+    if wanted == [collie::READS] {
+        return collie::reads_on_one_core();
+    }
+    if wanted == [collie::WRITES] {
+        return collie::writes_on_one_core();
     }
     for (name, row) in ROWS {
         if wanted.is_empty() || wanted.iter().any(|other| other == name) {

@@ -2,6 +2,7 @@
 
 mod approve;
 mod ask;
+mod attach;
 mod doctor;
 mod inside;
 mod link;
@@ -52,6 +53,8 @@ enum Command {
     Link(link::Arguments),
     /// See what works here, what does not, and what to do about it.
     Doctor(doctor::Arguments),
+    /// Give an agent to Collie: print the line that does it, or do it.
+    Attach(attach::Arguments),
     /// See and answer what the phone shows, in this terminal.
     #[cfg(feature = "watch")]
     Watch(watch::Arguments),
@@ -118,6 +121,7 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Status(arguments) => status::run(&arguments),
         Command::Link(arguments) => link::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::Attach(arguments) => attach::run(arguments),
         #[cfg(feature = "watch")]
         Command::Watch(arguments) => watch::run(arguments),
     };

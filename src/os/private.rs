@@ -61,17 +61,7 @@ impl PrivateSocket {
     /// The holder of the lock file beside it is its only owner. A socket that a dead process left is
     /// replaced; one at which anybody listens is not, even if its process is stopped.
     pub(crate) fn bind(path: &Path) -> Result<Self, PrivateSocketError> {
-        let bytes = path.as_os_str().len();
-        let plain = |component| matches!(component, Component::RootDir | Component::Normal(_));
-        let not_absolute = || PrivateSocketError::NotAbsolute { path: path.to_owned() };
-        if !path.is_absolute() || !path.components().all(plain) {
-            return Err(not_absolute());
-        }
-        if bytes > PATH_LIMIT {
-            return Err(PrivateSocketError::PathTooLong { path: path.to_owned(), bytes });
-        }
-        let folder = path.parent().ok_or_else(not_absolute)?;
-        private_folder(folder)?;
+        private_folder(folder_of(path)?)?;
 
         let lock = Lock::take(path)?;
         remove_if_stale(path)?;
@@ -101,6 +91,47 @@ impl Drop for SocketGuard {
         }
         self.lock.remove();
     }
+}
+
+/// Checks a socket that is there, and the whole path to it, as Collie does before it connects.
+/// Nothing is made.
+pub(crate) fn check_socket(path: &Path) -> Result<(), PrivateSocketError> {
+    let folder = folder_of(path)?;
+    let mut part = PathBuf::new();
+    for component in folder.components() {
+        part.push(component);
+        let found = fs::symlink_metadata(&part).map_err(failed("look at", &part))?;
+        check_folder(&part, &found, part == folder)?;
+    }
+    let found = fs::symlink_metadata(path).map_err(failed("look at", path))?;
+    if found.is_symlink() {
+        return Err(not_private(path, "is a symbolic link"));
+    }
+    if !found.file_type().is_socket() {
+        return Err(not_private(path, "is not a socket"));
+    }
+    if !is_own(&found) {
+        return Err(not_private(path, format!("belongs to user {}, not to you", found.uid())));
+    }
+    if found.mode() & 0o077 != 0 {
+        let rule = format!("has mode {:04o}, not 0600", found.mode() & 0o7777);
+        return Err(not_private(path, rule));
+    }
+    Ok(())
+}
+
+/// The folder of a socket, whose path holds to Collie's rule.
+fn folder_of(path: &Path) -> Result<&Path, PrivateSocketError> {
+    let plain = |component| matches!(component, Component::RootDir | Component::Normal(_));
+    let not_absolute = || PrivateSocketError::NotAbsolute { path: path.to_owned() };
+    if !path.is_absolute() || !path.components().all(plain) {
+        return Err(not_absolute());
+    }
+    let bytes = path.as_os_str().len();
+    if bytes > PATH_LIMIT {
+        return Err(PrivateSocketError::PathTooLong { path: path.to_owned(), bytes });
+    }
+    path.parent().ok_or_else(not_absolute)
 }
 
 /// Makes a folder, and every missing one above it, with mode 0700, and checks the whole path.
@@ -336,6 +367,31 @@ mod tests {
         assert_eq!(fs::read_to_string(&file).unwrap(), "kept");
         symlink(&file, real.join("s.lock")).unwrap();
         assert!(rule(&real.join("s")).starts_with("cannot open"), "a lock behind a link");
+    }
+
+    #[test]
+    fn n171_n173_n174_n175_a_socket_is_checked_and_nothing_is_made() {
+        let root = folder();
+        let path = root.path().join("in/s");
+        let rule = |path: &Path| check_socket(path).unwrap_err().to_string();
+        assert!(rule(Path::new("in/s")).starts_with("the socket path is not absolute"));
+        assert!(rule(&path).starts_with("cannot look at"), "no folder");
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 0, "nothing was made");
+
+        let bound = PrivateSocket::bind(&path).unwrap();
+        check_socket(&path).unwrap();
+        set_mode(&path, 0o660);
+        assert!(rule(&path).ends_with("s has mode 0660, not 0600"));
+        set_mode(&path, 0o600);
+        set_mode(path.parent().unwrap(), 0o755);
+        assert!(rule(&path).ends_with("in has mode 0755, not 0700"));
+        set_mode(path.parent().unwrap(), 0o700);
+        symlink(&path, root.path().join("in/link")).unwrap();
+        assert!(rule(&root.path().join("in/link")).ends_with("link is a symbolic link"));
+        fs::write(root.path().join("in/file"), "").unwrap();
+        assert!(rule(&root.path().join("in/file")).ends_with("file is not a socket"));
+        drop(bound);
+        assert!(rule(&path).starts_with("cannot look at"), "gone");
     }
 
     #[test]

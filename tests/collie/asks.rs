@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use agent_presence::collie::{
-    AskError, AskInput, AskOption, Caller, CoreOptions, DecidedBy, Field, FieldKind, PaneState,
-    Warn,
+    AskError, AskInput, AskOption, Caller, CoreOptions, DecidedBy, Field, FieldKind, MemoryHistory,
+    PaneState, Warn,
 };
 use serde_json::{Value, json};
 
@@ -312,6 +312,10 @@ async fn n025_n026_n027_the_agent_reads_but_does_not_decide() {
     assert_eq!(rig.pane.open_asks().len(), 1);
     let hello = json!({"wire": {"min": 1, "max": 1}});
     assert_eq!(rig.post_as(Caller::Agent, "hello", hello).await.status, 200, "not a write");
+    rig.core.history(MemoryHistory::new());
+    for path in ["hello", "state", "panes/p/events", "history"] {
+        assert_eq!(rig.get_as(Caller::Agent, path).await.status, 200, "{path}");
+    }
 }
 
 #[tokio::test]
@@ -331,11 +335,12 @@ async fn n028_without_the_check_the_agent_may_answer() {
 async fn n103_n104_n105_always_allow_is_not_for_a_token() {
     let rig = Rig::new();
     let always = || AskInput::approval("Q").id("q").tool("rm()").allow_always();
-    let _ask = rig.pane.ask(always()).unwrap();
+    let ask = rig.pane.ask(always()).unwrap();
     let body = json!({"requestId": "1", "answer": {"optionIds": ["allow-always"]}});
     let reply = rig.post_as(Caller::Token, "panes/p/asks/q", body.clone()).await;
     assert_eq!(reply.refusal(), (409, "refused"));
     assert_eq!(rig.post("panes/p/asks/q", body).await.status, 200);
+    assert!(ask.await.unwrap().allowed_always());
 
     let options = CoreOptions { allow_always: false, ..CoreOptions::default() };
     let rig = Rig::with(options);

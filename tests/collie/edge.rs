@@ -175,7 +175,7 @@ fn what_hyper_lets_through_is_refused() {
         ),
         ("GET http://localhost/durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
         ("CONNECT localhost:1 HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
-        ("TRACE /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
+        ("TRACE /durable/v1/hello HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 405),
         ("OPTIONS * HTTP/1.1\r\nHost: localhost\r\n{token}\r\n", 400),
         ("GET /durable/v1/hello HTTP/1.1\nHost: localhost\n\n", 400),
         ("GET /durable/v1/hello HTTP/1.0\r\nHost: localhost\r\n{token}\r\n", 400),

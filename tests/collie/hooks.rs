@@ -3,10 +3,11 @@
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use agent_presence::collie::wire::{HistoryItems, HistoryRow, HistoryRows};
 use agent_presence::collie::{
-    ActionRequest, ActionView, AskInput, Caps, CloseRequest, CoreOptions, DecidedBy, HookError,
-    Hooks, Item, MemoryHistory, PaneOptions, PaneState, RenameRequest, ReopenRequest, SendRequest,
-    SharedHooks, StartRequest, StopRequest,
+    ActionRequest, ActionView, AskInput, Caps, CloseRequest, CoreOptions, DecidedBy, History,
+    HistoryPage, HookError, Hooks, Item, MemoryHistory, PaneOptions, PaneState, RECEIPTS_PER_GROUP,
+    RenameRequest, ReopenRequest, SendRequest, SharedHooks, StartRequest, StopRequest,
 };
 use serde_json::json;
 use tokio::sync::Notify;
@@ -154,6 +155,34 @@ async fn n057_n058_actions_are_tapped() {
     assert_eq!(takes.taken(), ["action go Some(\"i\")"]);
     let unknown = rig.post("panes/p/actions/none", json!({"requestId": "2"})).await;
     assert_eq!(unknown.refusal(), (404, "unknown-action"));
+}
+
+#[tokio::test]
+async fn n057_every_icon_of_collies_is_kept() {
+    let rig = Rig::new();
+    let icons = "play pause check x refresh archive flag star send note search more";
+    let buttons = icons.split(' ').map(|icon| ActionView::new(icon, "A").icon(icon));
+    rig.pane.actions(buttons.collect::<Vec<_>>()).unwrap();
+    let state = rig.get("state").await.json;
+    let shown = state["panes"][0]["actions"].as_array().unwrap().clone();
+    assert_eq!(shown.len(), 12);
+    assert!(shown.iter().all(|button| button["icon"] == button["id"]), "{shown:?}");
+}
+
+#[tokio::test]
+async fn n110_n112_a_repeat_whose_receipt_was_dropped_runs_nothing() {
+    let (rig, takes) = rig();
+    let send = async |number: usize| {
+        let body = json!({"requestId": format!("r{number}"), "text": "a"});
+        rig.post("panes/p/send", body).await
+    };
+    for number in 0..=RECEIPTS_PER_GROUP {
+        assert_eq!(send(number).await.status, 200);
+    }
+    assert_eq!(takes.taken().len(), 1001);
+    assert_eq!(send(0).await.refusal(), (500, "receipt-dropped"));
+    assert_eq!(send(1).await.json["replayed"], true, "the newest thousand are kept");
+    assert!(takes.taken().is_empty());
 }
 
 #[tokio::test]
@@ -423,6 +452,39 @@ async fn n125_n126_n127_n128_n130_n138_history_is_the_providers() {
     assert_eq!(items["items"][0]["id"], "r4", "newest first");
     assert_eq!(items["items"].as_array().unwrap().len(), 4);
     assert_eq!(rig.get("history/none").await.refusal(), (404, "unknown-session"));
+}
+
+/// A history with one row, in which nothing is left out, and whose `next` is no cursor.
+struct OneRow(HistoryRow);
+
+impl History for OneRow {
+    async fn rows(&self, _page: HistoryPage) -> Result<HistoryRows, HookError> {
+        Ok(HistoryRows { rows: vec![self.0.clone()], next: None })
+    }
+
+    async fn items(&self, _: String, _: HistoryPage) -> Result<Option<HistoryItems>, HookError> {
+        Ok(Some(HistoryItems { items: Vec::new(), next: Some("a b".to_owned()) }))
+    }
+}
+
+#[tokio::test]
+async fn n126_n127_n129_a_row_is_shown_whole_and_its_cap_can_be_left_out() {
+    let row = json!({"id": "s", "title": "T", "subtitle": "S", "workspaceId": "w", "tabId": "w:t",
+                     "startedAt": "2026-11-30T14:53:46.120Z", "endedAt": "2026-11-30T15:53:46.120Z",
+                     "state": "open", "items": 3});
+    for (history, status) in [(true, 200), (false, 409)] {
+        let caps = Some(Caps { history, ..Caps::NONE });
+        let rig = Rig::with(CoreOptions { caps, ..CoreOptions::default() });
+        rig.core.history(OneRow(serde_json::from_value(row.clone()).unwrap()));
+        assert_eq!(rig.get("hello").await.json["caps"]["history"], history);
+        let rows = rig.get("history").await;
+        assert_eq!(rows.status, status);
+        if history {
+            assert_eq!(rows.json, json!({"rows": [row]}), "no `next` ends the list");
+            let bad = rig.get("history/s").await;
+            assert_eq!(bad.refusal(), (500, "failed"), "the provider's `next` is no cursor");
+        }
+    }
 }
 
 /// N093 and N254: the card is made of the call, and its ids are the call's.

@@ -14,6 +14,7 @@ mod agent;
 mod asks;
 mod contract;
 mod edge;
+mod fuzzed;
 mod hooks;
 mod killed;
 mod model;

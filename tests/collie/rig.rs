@@ -30,8 +30,12 @@ impl Rig {
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {
+        self.get_as(Caller::Other, path).await
+    }
+
+    pub(crate) async fn get_as(&self, caller: Caller, path: &str) -> Reply {
         let target = format!("/durable/v1/{path}");
-        self.request("GET", target, Vec::new(), Caller::Other).await
+        self.request("GET", target, Vec::new(), caller).await
     }
 
     pub(crate) async fn post(&self, path: &str, body: Value) -> Reply {

@@ -214,6 +214,32 @@ async fn n069_n133_n134_n135_a_reader_behind_the_tail_gets_the_view() {
     assert_eq!(view["droppedStart"], true);
 }
 
+#[tokio::test]
+async fn n134_the_tail_is_500_events_unless_configured() {
+    let rig = Rig::new();
+    let cursor = rig.view().await["cursor"].as_str().unwrap().to_owned();
+    for number in 0..500 {
+        rig.pane.reply(&format!("r{number}"), "x").unwrap();
+    }
+    let path = format!("panes/p/events?after={cursor}&limit=1000");
+    let reply = rig.get(&path).await.json;
+    assert_eq!((&reply["reset"], reply["events"].as_array().unwrap().len()), (&json!(false), 500));
+    rig.pane.reply("one-more", "x").unwrap();
+    assert_eq!(rig.get(&path).await.json["reset"], true);
+}
+
+#[tokio::test]
+async fn n056_a_pane_tells_what_it_is() {
+    let rig = Rig::new();
+    let pane = &rig.pane;
+    assert_eq!((pane.id(), pane.session_id().as_deref(), pane.turn_id()), ("p", Some("p"), None));
+    pane.state(PaneState::Working, Some("t1"));
+    let _ask = pane.ask(AskInput::text("Q").id("q")).unwrap();
+    assert_eq!(pane.open_asks()[0].id, "q");
+    pane.state(PaneState::Idle, None);
+    assert_eq!(pane.turn_id().as_deref(), Some("t1"), "the last one");
+}
+
 #[tokio::test(start_paused = true)]
 async fn n062_n063_growing_text_is_held_back_and_finished() {
     let rig = Rig::new();

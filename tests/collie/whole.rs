@@ -144,3 +144,49 @@ fn an_answer_survives_a_kill_and_is_given_to_the_same_ask() {
     agent.tell("ask q");
     assert_eq!(agent.phone.pane("p")["asks"][0]["id"], "q");
 }
+
+/// The folder's mode keeps other users away, and if it did not, the agent would not hear them.
+#[test]
+fn another_user_is_refused_outright() {
+    if !nix::unistd::geteuid().is_root() {
+        println!("skipped: only root can become another user");
+        return;
+    }
+    let folder = folder();
+    let mut agent = Agent::start(folder.path());
+    agent.tell("ask q");
+    let socket = agent.socket();
+    // As nobody: the status that curl is given, 000 for none, and whether it may connect.
+    let curl = |options: &[&str]| {
+        let output = std::process::Command::new("setpriv")
+            .args(["--reuid", "65534", "--regid", "65534", "--clear-groups", "curl", "-sv"])
+            .args(["-o", "/dev/null", "-w", "%{http_code}", "--unix-socket"])
+            .arg(&socket)
+            .args(options)
+            .output()
+            .unwrap();
+        let trace = String::from_utf8(output.stderr).unwrap();
+        assert!(trace.contains("Trying"), "{trace}");
+        (String::from_utf8(output.stdout).unwrap(), !trace.contains("Permission denied"))
+    };
+    let read = ["http://localhost/durable/v1/hello"];
+    assert_eq!(curl(&read), ("000".to_owned(), false));
+
+    let open = |path: &std::path::Path, mode| {
+        std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
+    };
+    open(folder.path(), 0o711);
+    open(socket.parent().unwrap(), 0o711);
+    open(&socket, 0o666);
+    let answer = [
+        "-H",
+        "content-type: application/json",
+        "-d",
+        r#"{"requestId":"r","answer":{"optionIds":["allow"]}}"#,
+        "http://localhost/durable/v1/panes/p/asks/q",
+    ];
+    for options in [&read[..], &answer[..]] {
+        assert_eq!(curl(options), ("000".to_owned(), true), "it is not even answered");
+    }
+    assert_eq!(agent.phone.pane("p")["asks"][0]["id"], "q", "still open, and still served");
+}

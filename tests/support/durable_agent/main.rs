@@ -1,7 +1,9 @@
 //! A durable agent that tests drive by lines on stdin, so that they are another process to it.
 //!
-//! `durable-agent SOCKET [RECEIPTS]`. It prints `ready`, and then what becomes of its asks.
+//! `durable-agent SOCKET [RECEIPTS]`, or `durable-agent --env`, or `durable-agent --loopback TOKEN`,
+//! which prints its port first. It prints `ready`, and then what becomes of its asks.
 
+use std::error::Error;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
@@ -9,17 +11,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use agent_presence::collie::{
-    self, AskInput, AskOption, CallerCheck, Caps, CoreOptions, Options, Pane, PaneOptions,
-    PaneState,
+    self, ActionView, AskInput, AskOption, CallerCheck, Caps, Collie, Core, CoreOptions, Item,
+    Loopback, MemoryHistory, Options, Pane, PaneOptions, PaneState, Tokens,
 };
 
 #[tokio::main(flavor = "current_thread")]
 async fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);
-    let Some(socket) = arguments.next() else {
+    let Some(place) = arguments.next() else {
         return ExitCode::from(2);
     };
-    match run(&socket, arguments.next().as_deref()).await {
+    match run(&place, arguments.next().as_deref()).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             say(&format!("error {error}"));
@@ -34,19 +36,44 @@ fn say(line: &str) {
     let _ = writeln!(out, "{line}").and_then(|()| out.flush());
 }
 
-async fn run(socket: &str, receipts: Option<&str>) -> Result<(), Box<dyn std::error::Error>> {
-    let collie = if socket == "--env" {
-        let caps = Some(Caps { asks: true, ..Caps::NONE });
-        let caller_check = CallerCheck::Off;
-        collie::open(Options { caps, caller_check, ..Options::default() }).await?
-    } else {
-        let mut options = CoreOptions { host_name: "desk".to_owned(), ..CoreOptions::default() };
-        if let Some(path) = receipts {
-            options.receipts = Arc::new(collie::FileReceipts::open(Path::new(path))?);
+/// Where the agent is served.
+enum Served {
+    Private(Collie),
+    Loopback(Loopback),
+}
+
+async fn serve(place: &str, argument: Option<&str>) -> Result<(Core, Served), Box<dyn Error>> {
+    let mut options = CoreOptions { host_name: "desk".to_owned(), ..CoreOptions::default() };
+    match (place, argument) {
+        ("--env", _) => {
+            let caps = Some(Caps { asks: true, ..Caps::NONE });
+            let caller_check = CallerCheck::Off;
+            let options = Options { caps, caller_check, ..Options::default() };
+            let collie = collie::open(options).await?;
+            Ok((collie.core().clone(), Served::Private(collie)))
         }
-        collie::serve_private(collie::Core::new(options)?, socket).await?
-    };
-    let pane = collie.workspace("w", "Work")?.tab("t", "Tab")?.pane(
+        ("--loopback", token) => {
+            options.allow_always = false;
+            let core = Core::new(options)?;
+            let tokens = Tokens::new(token.unwrap_or_default())?;
+            let loopback = collie::serve_loopback(core.clone(), 0, tokens).await?;
+            say(&format!("port {}", loopback.address().port()));
+            Ok((core, Served::Loopback(loopback)))
+        }
+        (socket, receipts) => {
+            if let Some(path) = receipts {
+                options.receipts = Arc::new(collie::FileReceipts::open(Path::new(path))?);
+            }
+            let core = Core::new(options)?;
+            let collie = collie::serve_private(core.clone(), socket).await?;
+            Ok((core, Served::Private(collie)))
+        }
+    }
+}
+
+async fn run(place: &str, argument: Option<&str>) -> Result<(), Box<dyn Error>> {
+    let (core, served) = serve(place, argument).await?;
+    let pane = core.workspace("w", "Work")?.tab("t", "Tab")?.pane(
         "p",
         PaneOptions { title: "Pane".into(), harness: "test".into(), ..PaneOptions::default() },
     )?;
@@ -54,10 +81,13 @@ async fn run(socket: &str, receipts: Option<&str>) -> Result<(), Box<dyn std::er
         say(&format!("send {} {}", send.request_id, send.text));
         Ok(())
     });
+    if place == "--loopback" {
+        furnish(&core, &pane)?;
+    }
     // Orphans of its tools become its children, and so stay below it.
     #[cfg(target_os = "linux")]
     nix::sys::prctl::set_child_subreaper(true)?;
-    collie.ready();
+    core.ready();
     say("ready");
     let (lines, mut next) = tokio::sync::mpsc::unbounded_channel();
     std::thread::spawn(move || {
@@ -70,11 +100,14 @@ async fn run(socket: &str, receipts: Option<&str>) -> Result<(), Box<dyn std::er
     while let Some(line) = next.recv().await {
         command(&pane, &line).await?;
     }
-    collie.close().await;
+    match served {
+        Served::Private(collie) => collie.close().await,
+        Served::Loopback(loopback) => loopback.close().await,
+    }
     Ok(())
 }
 
-async fn command(pane: &Pane, line: &str) -> Result<(), Box<dyn std::error::Error>> {
+async fn command(pane: &Pane, line: &str) -> Result<(), Box<dyn Error>> {
     let (word, rest) = line.split_once(' ').unwrap_or((line, ""));
     match word {
         "working" => pane.state(PaneState::Working, Some(rest)),
@@ -102,6 +135,23 @@ async fn command(pane: &Pane, line: &str) -> Result<(), Box<dyn std::error::Erro
     if word != "tool" {
         say(&format!("done {word}"));
     }
+    Ok(())
+}
+
+/// What each route of the wire needs to have something to do.
+fn furnish(core: &Core, pane: &Pane) -> Result<(), Box<dyn Error>> {
+    pane.on_steer(async |_| Ok(()));
+    pane.on_stop(async |_| Ok(()));
+    pane.on_action(async |_| Ok(()));
+    pane.actions([ActionView::new("archive", "Archive")])?;
+    core.starters([ActionView::new("new", "New")])?;
+    let history = MemoryHistory::new();
+    history.put_row(serde_json::from_value(serde_json::json!({
+        "id": "old", "title": "Old", "startedAt": "2026-11-30T14:53:46.120Z",
+        "state": "closed", "items": 0,
+    }))?);
+    history.put_item("old", Item::user("u", "hi"));
+    core.history(history);
     Ok(())
 }
 

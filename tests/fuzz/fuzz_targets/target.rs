@@ -1,0 +1,8 @@
+//! See `oracle::target`.
+#![no_main]
+
+#[allow(dead_code)]
+#[path = "../oracle.rs"]
+mod oracle;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| oracle::target(bytes));
