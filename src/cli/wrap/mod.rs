@@ -1,20 +1,20 @@
 //! `agent-presence wrap`: run an agent and show it in both places.
 
+mod child;
+
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
 
 use super::{Exit, Failure, log, output};
 use crate::herdr;
-use crate::link::{self, Server};
+use crate::link::Server;
 use crate::os::{folders, random};
 use crate::presence::{FaceStatus, Presence, Session, SessionError, StartError};
 use crate::session::{Rank, State};
 use crate::wrap::program_status::{self, Records};
-use crate::wrap::{self as shim, Child, StartError as ChildError, Status, Tap};
-
-/// The variable that leads the agent to this very program.
-const PROGRAM_VARIABLE: &str = "AGENT_PRESENCE_BIN";
+use crate::wrap::{self as shim, StartError as ChildError, Status, Tap};
+use child::HerdrEnv;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -35,9 +35,33 @@ pub(super) struct Arguments {
     /// `$XDG_RUNTIME_DIR/agent-presence/<agent>/collie.sock`.
     #[arg(long, value_name = "PATH")]
     socket: Option<PathBuf>,
+    /// Which of Herdr's variables the agent does not get: the pane's id, so that it does not report
+    /// for the pane itself; all of them; or none.
+    #[arg(long, value_name = "WHICH", default_value = "pane", conflicts_with = "no_herdr")]
+    herdr_env: HerdrEnv,
+    /// Report nothing to Herdr, and leave its variables to the agent's own integration.
+    #[arg(long)]
+    no_herdr: bool,
+    /// Let the agent have this terminal itself. For agents that report themselves: nothing is read
+    /// from the terminal, and the phone cannot type.
+    #[arg(long)]
+    no_pty: bool,
+    /// Answer the agent's question whether its terminal knows program status (OSC 7501), which some
+    /// agents report only then; or pass it on to the terminal like everything else.
+    #[arg(long, value_name = "HOW", default_value = "answer")]
+    program_status: ProgramStatus,
     /// The agent's command, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
+}
+
+/// Who answers the question for OSC 7501.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+enum ProgramStatus {
+    /// We do.
+    Answer,
+    /// The terminal, if it knows it.
+    Pass,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
@@ -60,6 +84,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(socket) = &arguments.socket {
         builder = builder.collie_socket(socket);
     }
+    if arguments.no_herdr {
+        builder = builder.without_herdr();
+    }
     let link_path = link_path(arguments.socket.as_deref());
 
     let sockets: Vec<PathBuf> =
@@ -79,9 +106,15 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let session = opening.open_unannounced().map_err(|error| session_failure(&error))?;
     let link = start_link(&presence, link_path);
 
-    let child = child(program, words, &session_id, link.as_ref());
+    let herdr_env = if arguments.no_herdr { HerdrEnv::Keep } else { arguments.herdr_env };
+    let child = child::led(program, words, &session_id, link.as_ref(), herdr_env);
+    let options = shim::Options {
+        pty: !arguments.no_pty,
+        answer_program_status: arguments.program_status == ProgramStatus::Answer,
+        ..shim::Options::default()
+    };
     let mut tap = Signals::new(presence.clone(), session.clone());
-    let outcome = shim::run(&child, shim::Options::default(), &mut tap);
+    let outcome = shim::run(&child, options, &mut tap);
     drop((tap, link));
     let ending = match outcome {
         Ok(ending) => ending,
@@ -101,26 +134,6 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     presence.close();
     ending.leave()
-}
-
-/// The agent's command, led to its presence, and away from the pane that we report for.
-fn child(
-    program: OsString,
-    arguments: impl Iterator<Item = OsString>,
-    session_id: &str,
-    link: Option<&Server>,
-) -> Child {
-    let mut child = Child::new(program, arguments);
-    let mut variable = |name: &str, value: Option<OsString>| match value {
-        Some(value) => child.set.push((name.into(), value)),
-        None => child.remove.push(name.into()),
-    };
-    variable(link::SESSION_VARIABLE, Some(session_id.into()));
-    variable(link::SOCKET_VARIABLE, link.map(|link| link.path().into()));
-    variable(PROGRAM_VARIABLE, env::current_exe().ok().map(PathBuf::into_os_string));
-    // A child that sees the pane would report for it, or release it.
-    variable("HERDR_PANE_ID", None);
-    child
 }
 
 fn base_name(program: &OsStr) -> String {
