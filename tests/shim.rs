@@ -3,8 +3,14 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
+#[path = "shim/chats.rs"]
+mod chats;
 #[path = "shim/options.rs"]
 mod options;
+#[path = "shim/signals.rs"]
+mod signals;
 mod support;
+#[path = "shim/typing.rs"]
+mod typing;
 #[path = "shim/user.rs"]
 mod user;

@@ -56,6 +56,15 @@ pub(crate) fn state(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf
     Some(home.join("agent-presence"))
 }
 
+/// `$XDG_CONFIG_HOME/agent-presence`, else `~/.config/agent-presence`: what the user sets. `None` when
+/// neither variable holds an absolute path.
+pub(crate) fn config(lookup: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
+    let absolute = |name| lookup(name).map(PathBuf::from).filter(|path| path.is_absolute());
+    let home = absolute("XDG_CONFIG_HOME")
+        .or_else(|| absolute("HOME").map(|home| home.join(".config")))?;
+    Some(home.join("agent-presence"))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -97,5 +106,8 @@ mod tests {
             Some("/h/.local/state/agent-presence".into())
         );
         assert_eq!(state(given(&[])), None);
+        let configured = given(&[("XDG_CONFIG_HOME", "/c"), ("HOME", "/h")]);
+        assert_eq!(config(configured), Some("/c/agent-presence".into()));
+        assert_eq!(config(given(&[("HOME", "/h")])), Some("/h/.config/agent-presence".into()));
     }
 }

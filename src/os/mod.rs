@@ -14,6 +14,7 @@ pub(crate) mod signals;
 pub(crate) mod socket;
 pub(crate) mod terminal;
 pub(crate) mod wait;
+pub(crate) mod wake;
 
 /// The machine's name, as far as the system says.
 pub(crate) fn host_name() -> String {

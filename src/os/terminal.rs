@@ -253,6 +253,18 @@ pub(crate) fn restore_through(fd: BorrowedFd<'_>) -> bool {
     restore()
 }
 
+/// Whether a line is read from the terminal behind `fd` without being shown: a password. A program that
+/// takes every key itself and shows them itself is another thing.
+pub(crate) fn hides_input(fd: BorrowedFd<'_>) -> bool {
+    Modes::of(fd)
+        .is_ok_and(|modes| modes.0.c_lflag & libc::ICANON != 0 && modes.0.c_lflag & libc::ECHO == 0)
+}
+
+/// Whether whole lines are read from the terminal behind `fd`, which it edits itself.
+pub(crate) fn edits_lines(fd: BorrowedFd<'_>) -> bool {
+    Modes::of(fd).is_ok_and(|modes| modes.0.c_lflag & libc::ICANON != 0)
+}
+
 pub(crate) fn is_terminal(fd: BorrowedFd<'_>) -> bool {
     nix::unistd::isatty(fd).unwrap_or(false)
 }

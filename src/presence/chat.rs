@@ -1,6 +1,7 @@
 //! What a session shows in the chat, and the buttons beside it.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::session::{Session, SessionInner};
 use crate::collie::{ActionView, Item};
@@ -100,6 +101,7 @@ impl Session {
     /// # Errors
     /// Collie would throw the item away. Without Collie nothing is said, and nothing fails.
     pub fn item(&self, item: Item) -> Result<(), SayError> {
+        self.inner().said.fetch_add(1, Ordering::Relaxed);
         self.inner().item(item)
     }
 

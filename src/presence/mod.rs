@@ -79,6 +79,7 @@ pub use chat::{Reply, SayError};
 pub use inbox::{Inbox, Takes, Wanted, Wish};
 pub use opening::{Old, SessionBuilder, SessionError};
 pub use question::{ApprovalQuestion, Question};
+pub(crate) use session::Glance;
 pub use session::{Block, Session};
 
 use crate::collie::{ActionView, RuleError};

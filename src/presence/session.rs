@@ -49,11 +49,24 @@ pub(super) struct SessionInner {
     turn_runs: AtomicBool,
     /// Counts the notices about being blocked, for their ids.
     notices: AtomicU64,
+    /// Counts the items of the agent's, for [`Session::glance`].
+    pub(super) said: AtomicU64,
     has_ended: AtomicBool,
     /// The session that took its place.
     successor: OnceLock<Arc<SessionInner>>,
     /// Answers that came for an ask whose asker was gone.
     pub(super) untaken: Untaken,
+}
+
+/// What a session shows at one moment.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Glance {
+    pub(crate) state: State,
+    /// The number of the running turn, or of the last one; 0 before the first.
+    pub(crate) turn: u64,
+    pub(crate) turn_runs: bool,
+    /// How many items were said in it, by whomever.
+    pub(crate) said: u64,
 }
 
 /// A reason to be blocked, until it is dropped: see [`Session::block`].
@@ -266,6 +279,18 @@ impl Session {
         let _ = inner.successor.set(Arc::clone(successor));
     }
 
+    /// What the faces show of it right now.
+    pub(crate) fn glance(&self) -> Glance {
+        let inner = self.inner();
+        let told = lock(&inner.told);
+        Glance {
+            state: told.as_ref().map_or(State::Idle, |told| told.state),
+            turn: told.as_ref().map_or(0, |told| told.turn),
+            turn_runs: inner.turn_runs(),
+            said: inner.said.load(Ordering::Relaxed),
+        }
+    }
+
     /// Brings the newest state to the faces now, rather than in a moment.
     pub(crate) fn publish(&self) {
         self.inner().publish();
@@ -291,6 +316,7 @@ impl SessionInner {
             told: Mutex::new(None),
             turn_runs: AtomicBool::new(false),
             notices: AtomicU64::new(0),
+            said: AtomicU64::new(0),
             has_ended: AtomicBool::new(false),
             successor: OnceLock::new(),
             untaken: Untaken::default(),

@@ -13,13 +13,21 @@ pub(crate) const FRESH: Duration = Duration::from_secs(3);
 /// How far a signal is trusted, the most trusted last.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Rank {
+    /// Nothing comes any more. It ends what the keys began, and nothing else: a long step is silent, too.
+    Silence,
+    /// What the agent's screen shows.
+    Screen,
+    /// What the user has typed.
+    Keys,
+    /// Titles, progress, marks of a shell: what the agent tells its terminal.
+    Terminal,
     /// OSC 7501 in the agent's output: the agent's word by way of the terminal.
     ProgramStatus,
     /// The agent's own word: the API, the link, a hook.
     Word,
 }
 
-const RANKS: usize = 2;
+const RANKS: usize = 6;
 
 /// One piece of evidence.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,6 +65,14 @@ impl Signals {
         }
     }
 
+    /// Whether something better than keys says that the agent is not idle.
+    fn is_more_than_keys(&self) -> bool {
+        self.newest.iter().enumerate().any(|(rank, signal)| {
+            let is_idle = signal.as_ref().is_none_or(|signal| signal.state == State::Idle);
+            !is_idle && rank != Rank::Keys as usize && rank != Rank::Silence as usize
+        })
+    }
+
     /// The newest signal wins, but one that came while a more trusted one was fresh waits until
     /// that one no longer is.
     pub(super) fn verdict(&self, now: Instant) -> Verdict<'_> {
@@ -64,7 +80,11 @@ impl Signals {
         let mut changes_at = None;
         // From the least trusted upwards: each more trusted signal takes over if it is newer than
         // what we have, or still fresh.
-        for signal in self.newest.iter().flatten() {
+        for (rank, signal) in self.newest.iter().enumerate() {
+            let Some(signal) = signal else { continue };
+            if rank == Rank::Silence as usize && self.is_more_than_keys() {
+                continue;
+            }
             match best {
                 Some(lower) if lower.at > signal.at && now >= signal.at + FRESH => {}
                 Some(lower) => {
@@ -115,6 +135,38 @@ mod tests {
         signals.note(Rank::Word, State::Working, None, start);
         signals.note(Rank::ProgramStatus, State::Idle, None, start + Duration::from_secs(1));
         assert_eq!(state_at(&signals, start + FRESH), (State::Idle, None));
+    }
+
+    #[test]
+    fn silence_ends_only_what_the_keys_began() {
+        let start = Instant::now();
+        let later = start + Duration::from_secs(10);
+        for (rank, state) in [
+            (Rank::Keys, State::Idle),
+            (Rank::Screen, State::Working),
+            (Rank::Terminal, State::Working),
+            (Rank::ProgramStatus, State::Working),
+            (Rank::Word, State::Working),
+        ] {
+            let mut signals = Signals::default();
+            signals.note(rank, State::Working, None, start);
+            signals.note(Rank::Silence, State::Idle, None, later);
+            assert_eq!(state_at(&signals, later).0, state, "{rank:?}");
+        }
+    }
+
+    #[test]
+    fn the_order_of_trust() {
+        let order = [
+            Rank::Silence,
+            Rank::Screen,
+            Rank::Keys,
+            Rank::Terminal,
+            Rank::ProgramStatus,
+            Rank::Word,
+        ];
+        assert!(order.is_sorted());
+        assert_eq!(order.len(), RANKS);
     }
 
     #[test]

@@ -33,14 +33,22 @@
 //! whichever thread they come to.
 
 mod agent;
+pub mod agents;
 mod child;
 mod ending;
 mod escape;
 mod guardian;
+mod keyboard;
+pub mod keys;
+mod kitty;
 mod modes;
 mod passthrough;
 pub mod program_status;
+mod queue;
 mod relay;
+pub mod screen;
+mod signs;
+pub(crate) mod watcher;
 
 use std::time::Duration;
 
@@ -49,6 +57,8 @@ use nix::sys::signal::Signal;
 pub use child::{Child, StartError, find};
 pub use ending::{Ending, OuterSignal, Status};
 pub use guardian::guard;
+pub use keyboard::{Keyboard, TypeError};
+pub use signs::Sign;
 
 use crate::os::signals::{HANDED_ON, Signals};
 use crate::os::terminal::Terminal;
@@ -72,17 +82,46 @@ pub trait Tap {
         let _ = event;
     }
 
+    /// The program's output said this beside its text. Not called without a PTY.
+    fn sign(&mut self, sign: Sign) {
+        let _ = sign;
+    }
+
+    /// The program set its terminal like this. Not called without a PTY.
+    fn modes(&mut self, modes: TerminalModes) {
+        let _ = modes;
+    }
+
+    /// The terminal has this size, in cells. Not called without a PTY.
+    fn resized(&mut self, rows: u16, columns: u16) {
+        let _ = (rows, columns);
+    }
+
     /// The user typed this, or the terminal answered it. It is on its way to the program. Not called
     /// without a PTY.
     fn input(&mut self, bytes: &[u8]) {
         let _ = bytes;
     }
 
+    /// The user typed something that the terminal does not show: a password. Not called without a PTY.
+    fn hidden_input(&mut self) {}
+
     /// The program was stopped, and this process is about to stop too.
     fn suspended(&mut self) {}
 
     /// This process goes on: what was reported before may be out of date.
     fn resumed(&mut self) {}
+}
+
+/// How a program has set its terminal, as far as it matters to who types into it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TerminalModes {
+    /// Pasted text is to be put into brackets.
+    pub bracketed_paste: bool,
+    /// The program has the full screen.
+    pub alternate_screen: bool,
+    /// The flags of the kitty keyboard protocol.
+    pub kitty_flags: u16,
 }
 
 /// How to run a program.
@@ -118,6 +157,19 @@ impl Default for Options {
 /// # Errors
 /// The program is not there or cannot be started. Nothing has been changed on the terminal then.
 pub fn run(child: &Child, options: Options, tap: &mut dyn Tap) -> Result<Ending, StartError> {
+    run_with(child, options, tap, None)
+}
+
+/// As [`run`], with a keyboard for somebody who is not at the terminal.
+///
+/// # Errors
+/// As [`run`].
+pub fn run_with(
+    child: &Child,
+    options: Options,
+    tap: &mut dyn Tap,
+    keyboard: Option<&Keyboard>,
+) -> Result<Ending, StartError> {
     let image = child.image()?;
     let failed = |error| StartError::io(child, error);
     let terminal = options.pty.then(Terminal::of_this_process).flatten();
@@ -128,7 +180,7 @@ pub fn run(child: &Child, options: Options, tap: &mut dyn Tap) -> Result<Ending,
     }
     let signals = Signals::take(&taken, guardian::process()).map_err(failed)?;
     match terminal {
-        Some(terminal) => relay::run(&image, &signals, terminal, options, tap),
+        Some(terminal) => relay::run(&image, &signals, terminal, options, tap, keyboard),
         None => passthrough::run(&image, &signals, options, tap),
     }
     .map_err(|error| StartError::from_start(child, error))

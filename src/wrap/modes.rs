@@ -266,7 +266,12 @@ impl Modes {
         }
     }
 
-    fn is_alternate(self) -> bool {
+    /// Whether pasted text is to be put into brackets.
+    pub(super) fn has_bracketed_paste(self) -> bool {
+        PRIVATE.iter().enumerate().any(|(bit, (mode, _))| *mode == 2004 && self.0 & (1 << bit) != 0)
+    }
+
+    pub(super) fn is_alternate(self) -> bool {
         PRIVATE
             .iter()
             .enumerate()

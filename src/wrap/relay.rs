@@ -7,20 +7,21 @@ use std::time::Duration;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
-use nix::unistd::{read, write};
 
 use super::agent::{Agent, Target};
 use super::escape::Parser;
+use super::keyboard::Keyboard;
+use super::kitty::Kitty;
 use super::modes::Modes;
 use super::program_status::{self, Event};
-use super::{Ending, Options, Status, Tap, guardian};
+use super::queue::{CHUNK, Queue, write_some};
+use super::signs::sign;
+use super::{Ending, Options, Sign, Status, Tap, TerminalModes, guardian};
 use crate::os::leader::{Image, Pty, Report};
 use crate::os::pty::Master;
 use crate::os::signals::{Signals, bit, restore_terminal_on_death};
 use crate::os::terminal::{self, Terminal};
 
-/// The most that one read takes.
-const CHUNK: usize = 64 * 1024;
 /// How many reads in a row go before keys and signals are looked after.
 const READS_IN_A_ROW: usize = 16;
 /// Less than this in the first read is most likely all there is for now.
@@ -32,6 +33,7 @@ const LEFT_BEHIND: usize = 1 << 20;
 const FOREGROUND_CHECK: Duration = Duration::from_millis(250);
 /// How long, in milliseconds, a terminal that takes nothing is waited for at an end that was asked for.
 const STOPPED_TERMINAL: u16 = 1000;
+const PASTE_ENDS: &[u8] = b"\x1b[201~";
 /// The answer to the question whether the terminal knows OSC 7501.
 const PROGRAM_STATUS_ANSWER: &[u8] = b"\x1b]7501;?\x1b\\";
 
@@ -41,6 +43,7 @@ pub(super) fn run(
     terminal: Terminal,
     options: Options,
     tap: &mut dyn Tap,
+    keyboard: Option<&Keyboard>,
 ) -> io::Result<Ending> {
     let mut modes = terminal::Modes::of(terminal.as_fd())?;
     if !terminal.is_foreground() {
@@ -61,13 +64,25 @@ pub(super) fn run(
         inward: Queue::default(),
         parser: Parser::default(),
         modes: Modes::default(),
+        kitty: Kitty::default(),
+        told_modes: TerminalModes::default(),
+        keyboard,
+        types: None,
         events: Vec::new(),
+        signs: Vec::new(),
         foreground: false,
         hung_up: false,
     };
     restore_terminal_on_death()?;
     restore_on_panic();
-    let ending = relay.run()?;
+    if let Some(keyboard) = keyboard {
+        keyboard.connect(relay.master.as_fd())?;
+    }
+    let ending = relay.run();
+    if let Some(keyboard) = keyboard {
+        keyboard.disconnect();
+    }
+    let ending = ending?;
     if let Status::Signaled(_) = ending.status {
         relay.undo_modes();
     }
@@ -76,50 +91,10 @@ pub(super) fn run(
     Ok(ending)
 }
 
-/// Bytes read and not yet written.
-#[derive(Debug)]
-struct Queue {
-    bytes: Box<[u8]>,
-    start: usize,
-    end: usize,
-    /// What goes after `bytes`, from ourselves. Seldom anything.
-    extra: Vec<u8>,
-}
-
-impl Default for Queue {
-    fn default() -> Self {
-        Self { bytes: vec![0; CHUNK].into_boxed_slice(), start: 0, end: 0, extra: Vec::new() }
-    }
-}
-
-impl Queue {
-    fn is_empty(&self) -> bool {
-        self.start == self.end && self.extra.is_empty()
-    }
-
-    /// Fills the empty queue.
-    fn fill(&mut self, from: BorrowedFd<'_>) -> nix::Result<usize> {
-        let count = read(from, &mut self.bytes)?;
-        (self.start, self.end) = (0, count);
-        Ok(count)
-    }
-
-    fn filled(&self) -> &[u8] {
-        &self.bytes[..self.end]
-    }
-
-    /// Writes as much as goes without waiting.
-    fn flush(&mut self, to: BorrowedFd<'_>, limit: usize) -> nix::Result<()> {
-        while self.start < self.end {
-            let end = self.end.min(self.start.saturating_add(limit));
-            self.start += write_some(to, &self.bytes[self.start..end])?;
-        }
-        while !self.extra.is_empty() {
-            let count = write_some(to, &self.extra)?;
-            self.extra.drain(..count);
-        }
-        Ok(())
-    }
+/// Text of the keyboard's on its way.
+#[derive(Clone, Copy, Debug)]
+struct Typing {
+    is_paste: bool,
 }
 
 struct Relay<'a> {
@@ -133,8 +108,15 @@ struct Relay<'a> {
     inward: Queue,
     parser: Parser,
     modes: Modes,
+    kitty: Kitty,
+    /// What the tap knows of them.
+    told_modes: TerminalModes,
+    keyboard: Option<&'a Keyboard>,
+    /// What of the keyboard's is on its way to the program.
+    types: Option<Typing>,
     /// What the output of now says, until the tap has it.
     events: Vec<Event>,
+    signs: Vec<Sign>,
     /// Whether the terminal is ours: in raw mode, and its keys go to the program.
     foreground: bool,
     /// The terminal is gone. What the program writes now goes nowhere.
@@ -170,6 +152,9 @@ impl Relay<'_> {
             if ready.master.contains(PollFlags::POLLOUT) {
                 self.flush_in();
             }
+            if ready.keyboard {
+                self.type_in();
+            }
             if ready.report {
                 let report = self.agent.leader.next();
                 if let Some(ending) = self.agent.ending(report) {
@@ -203,14 +188,18 @@ impl Relay<'_> {
             PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.agent.leader.as_fd(), PollFlags::POLLIN),
             PollFd::new(self.master.as_fd(), master),
+            PollFd::new(
+                self.keyboard.map_or(self.signals.as_fd(), Keyboard::as_fd),
+                PollFlags::POLLIN,
+            ),
             PollFd::new(self.terminal.as_fd(), terminal),
             PollFd::new(guardian::alive().unwrap_or(self.signals.as_fd()), PollFlags::POLLIN),
         ];
         // Both are always ready once they are gone, and there is nothing more to be had from them.
         let count = match (self.hung_up, guardian::alive()) {
-            (true, _) => 3,
-            (false, None) => 4,
-            (false, Some(_)) => 5,
+            (true, _) => 4,
+            (false, None) => 5,
+            (false, Some(_)) => 6,
         };
         let polled = &mut polled[..count];
         let check = (!self.foreground && !self.hung_up).then_some(FOREGROUND_CHECK);
@@ -230,8 +219,9 @@ impl Relay<'_> {
             signals: !flags(0).is_empty(),
             report: !flags(1).is_empty(),
             master: flags(2),
-            terminal: flags(3),
-            unguarded: !flags(4).is_empty(),
+            keyboard: self.keyboard.is_some() && !flags(3).is_empty(),
+            terminal: flags(4),
+            unguarded: !flags(5).is_empty(),
         })
     }
 
@@ -261,9 +251,10 @@ impl Relay<'_> {
         }
     }
 
-    fn pass_size(&self) {
+    fn pass_size(&mut self) {
         if let Ok(size) = terminal::size(self.terminal.as_fd()) {
             let _ = terminal::set_size(self.master.as_fd(), size);
+            self.tap.resized(size.rows, size.columns);
         }
     }
 
@@ -298,8 +289,49 @@ impl Relay<'_> {
             Ok(0) | Err(_) => return self.hang_up(),
             Ok(_) => {}
         }
+        // Asked before the program has it: what it does with it may end with another answer.
+        let hidden = terminal::hides_input(self.master.as_fd());
         self.flush_in();
-        self.tap.input(self.inward.filled());
+        if hidden {
+            self.tap.hidden_input();
+        } else {
+            self.tap.input(self.inward.filled());
+        }
+    }
+
+    /// From the keyboard of somebody else to the program: whole, and in turn with the user's own.
+    fn type_in(&mut self) {
+        let Some(keyboard) = self.keyboard else { return };
+        keyboard.woken();
+        if let Some(typing) = self.types
+            && keyboard.is_given_up()
+        {
+            self.inward.extra.clear();
+            if typing.is_paste {
+                self.inward.extra.extend_from_slice(PASTE_ENDS);
+            }
+            self.typed();
+        }
+        self.begin_typing();
+        self.flush_in();
+    }
+
+    /// Takes what waits at the keyboard, once nothing is before it.
+    fn begin_typing(&mut self) {
+        if self.types.is_none()
+            && self.inward.is_empty()
+            && let Some(bytes) = self.keyboard.and_then(Keyboard::take)
+        {
+            self.types = Some(Typing { is_paste: bytes.ends_with(PASTE_ENDS) });
+            self.inward.extra = bytes;
+        }
+    }
+
+    fn typed(&mut self) {
+        self.types = None;
+        if let Some(keyboard) = self.keyboard {
+            keyboard.done();
+        }
     }
 
     fn flush_in(&mut self) {
@@ -307,6 +339,13 @@ impl Relay<'_> {
             Ok(()) | Err(Errno::EAGAIN) => {}
             // Nobody reads any more, and the end is on its way to us.
             Err(_) => self.inward = Queue::default(),
+        }
+        if self.inward.is_empty() {
+            if self.types.is_some() {
+                self.typed();
+            }
+            // It may have waited for the user's keys. What it has is written when poll says so.
+            self.begin_typing();
         }
     }
 
@@ -334,6 +373,10 @@ impl Relay<'_> {
             for event in self.events.drain(..) {
                 self.tap.program_status(event);
             }
+            for sign in self.signs.drain(..) {
+                self.tap.sign(sign);
+            }
+            self.tell_modes();
             if !self.inward.is_empty() {
                 self.flush_in();
             }
@@ -347,7 +390,7 @@ impl Relay<'_> {
 
     fn flush_out(&mut self) {
         if self.hung_up {
-            self.outward.start = self.outward.end;
+            self.outward.clear();
             return;
         }
         match self.outward.flush(self.terminal.as_fd(), self.terminal.write_limit()) {
@@ -359,9 +402,11 @@ impl Relay<'_> {
     /// Reads what is about to go to the terminal.
     fn read_along(&mut self) {
         let (modes, events, extra) = (&mut self.modes, &mut self.events, &mut self.inward.extra);
-        let answers = self.answers;
+        let (answers, kitty, signs) = (self.answers, &mut self.kitty, &mut self.signs);
         self.parser.feed(self.outward.filled(), |sequence| {
+            kitty.apply(sequence, modes.is_alternate());
             modes.apply(sequence);
+            signs.extend(sign(sequence));
             if let Some(event) = program_status::event(sequence) {
                 // Bounded, whoever asks how often without reading the answers.
                 if event == Event::Query && answers && extra.len() < CHUNK {
@@ -374,6 +419,19 @@ impl Relay<'_> {
         terminal::keep_agent_modes(self.modes.bits());
     }
 
+    fn tell_modes(&mut self) {
+        let alternate_screen = self.modes.is_alternate();
+        let modes = TerminalModes {
+            bracketed_paste: self.modes.has_bracketed_paste(),
+            alternate_screen,
+            kitty_flags: self.kitty.flags(alternate_screen),
+        };
+        if modes != self.told_modes {
+            self.told_modes = modes;
+            self.tap.modes(modes);
+        }
+    }
+
     /// The terminal is gone: as its own kernel would, with a SIGHUP.
     fn hang_up(&mut self) {
         if self.hung_up {
@@ -381,7 +439,7 @@ impl Relay<'_> {
         }
         self.hung_up = true;
         self.foreground = false;
-        self.outward.start = self.outward.end;
+        self.outward.clear();
         // Below `nohup` the program is to outlive its terminal.
         if self.signals.ignored() & bit(Signal::SIGHUP) == 0 {
             self.agent.hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
@@ -433,10 +491,12 @@ impl Relay<'_> {
 
 /// What there is to do.
 #[derive(Clone, Copy, Debug)]
+#[expect(clippy::struct_excessive_bools, reason = "what poll says, one by one")]
 struct Ready {
     signals: bool,
     report: bool,
     master: PollFlags,
+    keyboard: bool,
     terminal: PollFlags,
     unguarded: bool,
 }
@@ -446,6 +506,7 @@ impl Ready {
         signals: false,
         report: false,
         master: PollFlags::empty(),
+        keyboard: false,
         terminal: PollFlags::empty(),
         unguarded: false,
     };
@@ -475,16 +536,6 @@ pub(super) fn write_all(terminal: BorrowedFd<'_>, mut bytes: &[u8]) {
                 }
             }
             Err(_) => return,
-        }
-    }
-}
-
-fn write_some(to: BorrowedFd<'_>, bytes: &[u8]) -> nix::Result<usize> {
-    loop {
-        match write(to, bytes) {
-            Err(Errno::EINTR) => {}
-            Ok(0) => return Err(Errno::EAGAIN),
-            result => return result,
         }
     }
 }

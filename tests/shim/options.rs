@@ -20,7 +20,7 @@ fn seen(user: &User, options: &[&str]) -> Vec<String> {
 fn herdrs_variables_are_taken_out_as_asked() {
     let user = User::new();
     // What the fake server sets, and the command's path.
-    let all = user.herdr.environment_variables().into_iter().count() + 1;
+    let all = user.herdr.environment_variables().len() + 1;
     let pane = "HERDR_PANE_ID".to_owned();
     for options in [&[][..], &["--herdr-env", "pane"]] {
         let seen = seen(&user, options);

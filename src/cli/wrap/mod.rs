@@ -1,9 +1,16 @@
 //! `agent-presence wrap`: run an agent and show it in both places.
 
+mod chat;
 mod child;
+mod eyes;
+mod feed;
+mod hands;
+mod tap;
+mod typed;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
+use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 
 use super::{Exit, Failure, log, output};
@@ -11,10 +18,14 @@ use crate::herdr;
 use crate::link::Server;
 use crate::os::{folders, random};
 use crate::presence::{FaceStatus, Presence, Session, SessionError, StartError};
-use crate::session::{Rank, State};
-use crate::wrap::program_status::{self, Records};
-use crate::wrap::{self as shim, StartError as ChildError, Status, Tap};
+use crate::wrap::agents::{self, Agent};
+use crate::wrap::{self as shim, Keyboard, StartError as ChildError, Status};
+use chat::ChatMode;
 use child::HerdrEnv;
+use eyes::Eyes;
+use feed::Feed;
+use hands::Hands;
+use tap::Signals;
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -50,6 +61,10 @@ pub(super) struct Arguments {
     /// agents report only then; or pass it on to the terminal like everything else.
     #[arg(long, value_name = "HOW", default_value = "answer")]
     program_status: ProgramStatus,
+    /// What of the terminal is put into the chat: nothing, the text of each turn at its end, or also
+    /// meanwhile. An agent that says things itself is not repeated.
+    #[arg(long, value_name = "WHAT", default_value = "turns")]
+    chat: ChatMode,
     /// The agent's command, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -87,6 +102,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.no_herdr {
         builder = builder.without_herdr();
     }
+    let known = known_agent(&program_name);
+    let has_terminal = !arguments.no_pty && io::stdin().is_terminal() && io::stdout().is_terminal();
+    if has_terminal {
+        builder = builder.takes(hands::takes(&known));
+    }
     let link_path = link_path(arguments.socket.as_deref());
 
     let sockets: Vec<PathBuf> =
@@ -113,9 +133,20 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         answer_program_status: arguments.program_status == ProgramStatus::Answer,
         ..shim::Options::default()
     };
-    let mut tap = Signals::new(presence.clone(), session.clone());
-    let outcome = shim::run(&child, options, &mut tap);
-    drop((tap, link));
+    let feed = Feed::default();
+    let mut tap = Signals::new(presence.clone(), session.clone(), feed.clone());
+    let mut eyes = None;
+    let mut keyboard = None;
+    if has_terminal {
+        // Without them the agent runs all the same.
+        match look_and_type(feed, known, &session, arguments.chat) {
+            Ok((looking, typing)) => (eyes, keyboard) = (Some(looking), Some(typing)),
+            Err(error) => output::complain(&format!("the terminal is not looked at: {error}")),
+        }
+    }
+    let outcome = shim::run_with(&child, options, &mut tap, keyboard.as_ref());
+    // The eyes first: what is left on the screen belongs to the last turn.
+    drop((tap, eyes, link));
     let ending = match outcome {
         Ok(ending) => ending,
         Err(error) => {
@@ -134,6 +165,32 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     presence.close();
     ending.leave()
+}
+
+/// What is known of the agent, also by what the user says of it.
+fn known_agent(program_name: &str) -> Agent {
+    let config = folders::config(|name| env::var_os(name)).map(|folder| folder.join("config.toml"));
+    agents::find(program_name, config.as_deref()).unwrap_or_else(|error| {
+        let file = config.unwrap_or_default();
+        output::complain(&format!("{} is not used: {error}", file.display()));
+        agents::known(program_name)
+    })
+}
+
+/// Starts the threads that look at the agent's terminal and type into it.
+fn look_and_type(
+    feed: Feed,
+    agent: Agent,
+    session: &Session,
+    chat: ChatMode,
+) -> io::Result<(Eyes, Keyboard)> {
+    let keyboard = Keyboard::new()?;
+    let eyes = Eyes::open(feed.clone(), agent.clone(), session.clone(), chat)?;
+    let window = eyes.window.clone();
+    let hands = Hands { agent, session: session.clone(), window, feed, keyboard: keyboard.clone() };
+    // It ends with the session.
+    drop(hands.start()?);
+    Ok((eyes, keyboard))
 }
 
 fn base_name(program: &OsStr) -> String {
@@ -192,40 +249,4 @@ fn child_failure(error: &ChildError) -> Failure {
         _ => Exit::Failed,
     };
     Failure::new(exit, error)
-}
-
-/// Takes the agent's state from what it writes to the terminal.
-struct Signals {
-    presence: Presence,
-    session: Session,
-    records: Records,
-}
-
-impl Signals {
-    fn new(presence: Presence, session: Session) -> Self {
-        Self { presence, session, records: Records::default() }
-    }
-}
-
-impl Tap for Signals {
-    fn started(&mut self, _agent: u32) {
-        self.session.announce();
-    }
-
-    fn program_status(&mut self, event: program_status::Event) {
-        self.records.apply(event);
-        let aggregate = self.records.aggregate();
-        let state = match aggregate.as_ref().map(|record| record.state) {
-            Some(program_status::State::Working) => State::Working,
-            Some(program_status::State::Blocked) => State::Blocked,
-            // Done and error are the end of a turn, and so is no record at all.
-            _ => State::Idle,
-        };
-        let message = aggregate.as_ref().and_then(|record| record.message.as_deref());
-        self.session.signal(Rank::ProgramStatus, state, message);
-    }
-
-    fn resumed(&mut self) {
-        self.presence.resumed();
-    }
 }

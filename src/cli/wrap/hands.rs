@@ -1,0 +1,237 @@
+//! The thread that types for the phone. A text is typed, seen on the screen, and only then sent, once:
+//! Enter in a dialog would approve it.
+
+use std::io;
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use super::eyes::{View, Window};
+use super::feed::{Event, Feed};
+use super::typed::{self, PASTE_MARKS};
+use crate::presence::{Inbox, Session, Takes, Wanted, Wish};
+use crate::session::State;
+use crate::wrap::agents::{Agent, Interrupt};
+use crate::wrap::screen::squeeze;
+use crate::wrap::{Keyboard, TypeError};
+
+/// A user who typed within this time is still at it.
+const USER_TYPES: Duration = Duration::from_millis(1500);
+/// How long an agent may leave its input unread.
+const UNREAD: Duration = Duration::from_secs(10);
+/// Some agents take an Enter that follows a burst of keys this closely for a part of it.
+const BURST: Duration = Duration::from_millis(150);
+/// The same for each line, and at most.
+const BURST_LINE: Duration = Duration::from_millis(15);
+const BURST_LIMIT: Duration = Duration::from_millis(1500);
+/// How long the text may take to be seen, after that.
+const SEEN: Duration = Duration::from_secs(2);
+/// How long a sent text may be without effect before the chat says so.
+const CONFIRMED: Duration = Duration::from_secs(5);
+/// Output later than this after Enter is more than its echo.
+const ECHO: Duration = Duration::from_millis(200);
+/// A hidden cursor means a menu only when the screen stands still.
+const STANDS: Duration = Duration::from_millis(200);
+/// Between two looks at the screen, and between two keys.
+const STEP: Duration = Duration::from_millis(10);
+const KEY_GAP: Duration = Duration::from_millis(120);
+
+/// What the phone can have of an agent of this kind.
+pub(super) fn takes(agent: &Agent) -> Takes {
+    Takes { send: true, stop: true, steer: agent.steer, ..Takes::NONE }
+}
+
+pub(super) struct Hands {
+    pub(super) agent: Agent,
+    pub(super) session: Session,
+    pub(super) window: Window,
+    pub(super) feed: Feed,
+    pub(super) keyboard: Keyboard,
+}
+
+/// Why something is not done, in the phone's words.
+type Refusal = &'static str;
+
+impl Hands {
+    /// Takes wishes until the session ends.
+    pub(super) fn start(self) -> io::Result<JoinHandle<()>> {
+        let inbox = self.session.inbox();
+        std::thread::Builder::new().name("hands".to_owned()).spawn(move || self.run(&inbox))
+    }
+
+    fn run(&self, inbox: &Inbox) {
+        while let Some(wish) = inbox.wait() {
+            match wish.wanted().clone() {
+                Wanted::Send { text } => self.send(wish, &text, false),
+                Wanted::Steer { text } => self.send(wish, &text, true),
+                Wanted::Stop => match self.stop() {
+                    Ok(()) => _ = wish.accept(),
+                    Err(why) => wish.refuse(why),
+                },
+                _ => drop(wish),
+            }
+        }
+    }
+
+    fn send(&self, wish: Wish, text: &str, steer: bool) {
+        let turn = self.session.glance().turn;
+        let sent = match self.type_and_send(text, steer) {
+            Ok(sent) => sent,
+            Err(why) => return wish.refuse(why),
+        };
+        wish.accept();
+        self.feed.event(Event::PhoneSent);
+        if !self.is_confirmed(&sent, turn, steer) {
+            let notice = "No sign of the text came from the agent: whether it took it is unknown.";
+            if let Err(error) = self.session.notice(notice) {
+                tracing::warn!(%error, "an unconfirmed text is not in the chat");
+            }
+        }
+    }
+
+    fn type_and_send(&self, text: &str, steer: bool) -> Result<Sent, Refusal> {
+        let view = self.may_type(steer)?;
+        if self.agent.composer.is_empty() && view.has_typed {
+            return Err("Somebody is typing at the terminal.");
+        }
+        if view.composer.as_ref().is_some_and(|composer| !composer.text.is_empty()) {
+            return Err("There is other text in the agent's input line.");
+        }
+        let is_line_by_line = self.keyboard.is_line_by_line();
+        let bytes = typed::text(text, view.modes.bracketed_paste, is_line_by_line)?;
+        let needle = typed::needle(text);
+        let began = Instant::now();
+        self.feed.event(Event::PhoneTypes);
+        self.keyboard.type_bytes(&bytes, UNREAD).map_err(unread)?;
+        let written = Instant::now();
+        let lines = u32::try_from(text.lines().count()).unwrap_or(u32::MAX);
+        let burst = BURST.max(BURST_LINE.saturating_mul(lines).min(BURST_LIMIT));
+        self.wait_until_seen(&view, &needle, written + burst)?;
+        // Once more, and at once before Enter: a question may have come up meanwhile.
+        let last = self.may_type(steer)?;
+        if last.last_key.is_some_and(|at| at >= began) {
+            return Err("Somebody began to type at the terminal; the text was not sent.");
+        }
+        let enter = typed::enter(view.modes.kitty_flags);
+        self.keyboard.type_bytes(enter, UNREAD).map_err(unread)?;
+        Ok(Sent { needle, at: Instant::now(), is_line_by_line })
+    }
+
+    /// The gate: text is typed only where it can approve nothing and nobody is disturbed.
+    fn may_type(&self, steer: bool) -> Result<View, Refusal> {
+        self.session.publish();
+        let glance = self.session.glance();
+        if glance.state == State::Blocked {
+            return Err("A question is open. Answer it first.");
+        }
+        if glance.turn_runs && !steer {
+            return Err("A turn runs.");
+        }
+        if self.keyboard.is_hidden() {
+            return Err("The agent waits for a password at its terminal.");
+        }
+        let view = self.window.look().ok_or("The agent's screen cannot be seen.")?;
+        if view.suspended {
+            return Err("The agent is suspended.");
+        }
+        if view.state == Some(State::Blocked) {
+            return Err("A dialog is open in the agent's terminal.");
+        }
+        if !self.agent.composer.is_empty() && view.composer.is_none() {
+            return Err("The agent's input line is not on its screen.");
+        }
+        let stands = view.last_output.elapsed() >= STANDS;
+        if self.agent.shows_cursor && view.hides_cursor && stands {
+            return Err("A menu is open in the agent's terminal.");
+        }
+        if view.last_key.is_some_and(|at| at.elapsed() < USER_TYPES) {
+            return Err("Somebody is typing at the terminal.");
+        }
+        Ok(view)
+    }
+
+    fn wait_until_seen(&self, before: &View, needle: &str, at: Instant) -> Result<(), Refusal> {
+        let count = |view: &View, text: &str| view.text.matches(text).count();
+        loop {
+            std::thread::sleep(STEP);
+            let view = self.window.look().ok_or("The agent's screen cannot be seen.")?;
+            let is_seen = count(&view, needle) > count(before, needle)
+                || PASTE_MARKS.iter().any(|mark| count(&view, mark) > count(before, mark));
+            let now = Instant::now();
+            if is_seen && now >= at {
+                return Ok(());
+            }
+            if now >= at + SEEN {
+                return Err("The text did not appear on the agent's screen; it was not sent.");
+            }
+        }
+    }
+
+    /// Whether something tells that the agent took the text.
+    fn is_confirmed(&self, sent: &Sent, turn: u64, steer: bool) -> bool {
+        if sent.is_line_by_line {
+            // The terminal has the line, and nobody can take it back.
+            return true;
+        }
+        // A turn that only our own Enter speaks for is no sign.
+        let mut is_guess = false;
+        while sent.at.elapsed() < CONFIRMED {
+            std::thread::sleep(STEP);
+            let Some(view) = self.window.look() else { return true };
+            is_guess |= view.is_guess;
+            let began = self.session.glance().turn > turn && !is_guess;
+            let is_gone = match &view.composer {
+                Some(composer) => !squeeze(&composer.text).contains(&sent.needle),
+                None => {
+                    !self.agent.composer.is_empty()
+                        || view.last_output > sent.at + ECHO
+                        || !view.text.contains(&sent.needle)
+                }
+            };
+            if began || (is_gone && (steer || sent.at.elapsed() > ECHO)) {
+                return true;
+            }
+        }
+        false
+    }
+
+    /// Presses the agent's own interrupt. It never gets a signal.
+    fn stop(&self) -> Result<(), Refusal> {
+        self.session.publish();
+        let glance = self.session.glance();
+        // At rest the same keys can quit an agent.
+        if !glance.turn_runs {
+            return Err("No turn runs.");
+        }
+        let view = self.window.look().ok_or("The agent's screen cannot be seen.")?;
+        if view.suspended {
+            return Err("The agent is suspended.");
+        }
+        self.feed.event(Event::PhoneInterrupted);
+        for (at, &key) in self.agent.interrupt.iter().enumerate() {
+            if at > 0 {
+                std::thread::sleep(KEY_GAP);
+            }
+            let bytes = match key {
+                Interrupt::Esc => typed::escape(view.modes.kitty_flags),
+                Interrupt::CtrlC => typed::control_c(view.modes.kitty_flags),
+            };
+            self.keyboard.type_bytes(bytes, UNREAD).map_err(unread)?;
+        }
+        Ok(())
+    }
+}
+
+/// A text that was sent.
+struct Sent {
+    needle: String,
+    at: Instant,
+    is_line_by_line: bool,
+}
+
+fn unread(error: TypeError) -> Refusal {
+    match error {
+        TypeError::NotRead => "The agent does not read its input.",
+        TypeError::TooLong => "The text is too long to be typed.",
+        _ => "The agent has ended.",
+    }
+}

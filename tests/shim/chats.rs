@@ -1,0 +1,100 @@
+//! What of the terminal is in the chat.
+
+use crate::support::phone::Phone;
+use crate::support::terminal::{Terminal, eventually};
+use crate::user::{User, chat};
+
+/// A line-by-line agent: it spins, then answers in two lines.
+const REPL: &str = "while printf '> ' && read -r line; do \
+    for i in 1 2 3 4; do printf '\\r\\342\\240\\213 Thinking %s' $i; sleep 0.2; done; \
+    printf '\\r\\033[K\\033[1mI have looked\\033[0m at:\\n  %s\\n' \"$line\"; done";
+
+fn start(user: &User, options: &[&str], script: &str) -> (Terminal, Phone) {
+    user.start(&[options, &["--", "bash", "-c", script]].concat())
+}
+
+fn texts(items: &[(&str, &str)]) -> Vec<(String, String)> {
+    items.iter().map(|(kind, text)| ((*kind).to_owned(), (*text).to_owned())).collect()
+}
+
+fn wait_for_chat(phone: &Phone, expected: &[(&str, &str)]) {
+    let end = std::time::Instant::now() + std::time::Duration::from_secs(10);
+    while chat(phone) != texts(expected) {
+        assert!(std::time::Instant::now() < end, "{:?} instead of {expected:?}", chat(phone));
+        std::thread::sleep(std::time::Duration::from_millis(10));
+    }
+}
+
+#[test]
+fn a_turn_is_the_users_line_and_the_answer() {
+    let user = User::new();
+    let (terminal, phone) = start(&user, &[], REPL);
+    terminal.wait_for("> ");
+    terminal.type_bytes("the build\r");
+    wait_for_chat(&phone, &[("user", "the build"), ("reply", "I have looked at:\n  the build")]);
+    terminal.type_bytes("the tests\r");
+    wait_for_chat(
+        &phone,
+        &[
+            ("user", "the build"),
+            ("reply", "I have looked at:\n  the build"),
+            ("user", "the tests"),
+            ("reply", "I have looked at:\n  the tests"),
+        ],
+    );
+}
+
+#[test]
+fn off_is_off() {
+    let user = User::new();
+    let (terminal, phone) = start(&user, &["--chat", "off"], REPL);
+    terminal.wait_for("> ");
+    terminal.type_bytes("the build\r");
+    terminal.wait_for("I have looked");
+    phone.wait_for("idle", |state| state["panes"][0]["state"] == "idle");
+    assert_eq!(chat(&phone), []);
+}
+
+#[test]
+fn live_shows_what_there_is_so_far() {
+    let user = User::new();
+    let script =
+        "printf '> '; read -r line; echo first; read -rt 2; echo second; printf '> '; read -r line";
+    let (terminal, phone) = start(&user, &["--chat", "live"], script);
+    terminal.wait_for("> ");
+    terminal.type_bytes("go\r");
+    eventually("the beginning", || {
+        chat(&phone).contains(&("reply".to_owned(), "first".to_owned()))
+    });
+    wait_for_chat(&phone, &[("user", "go"), ("reply", "first\nsecond")]);
+}
+
+#[test]
+fn what_the_agent_says_itself_is_not_repeated() {
+    let user = User::new();
+    let script = "printf '> '; read -r line; \"$AGENT_PRESENCE_BIN\" state working; \
+        \"$AGENT_PRESENCE_BIN\" say --kind user \"$line\"; echo shown; sleep 0.7; \
+        \"$AGENT_PRESENCE_BIN\" say 'said'; \"$AGENT_PRESENCE_BIN\" state idle; read -r line";
+    let (mut terminal, phone) = start(&user, &[], script);
+    terminal.wait_for("> ");
+    terminal.type_bytes("go\r");
+    wait_for_chat(&phone, &[("user", "go"), ("reply", "said")]);
+    phone.wait_for("idle", |state| state["panes"][0]["state"] == "idle");
+    assert_eq!(chat(&phone), texts(&[("user", "go"), ("reply", "said")]));
+    terminal.type_bytes("\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
+#[test]
+fn a_full_screen_agent_gives_its_last_screen() {
+    let user = User::new();
+    let script = "stty -echo -icanon; printf '\\033[?1049h\\033[Hask'; read -rn1; \
+        printf '\\033]9;4;3;\\007\\033[H\\033[Jworking'; read -rn1; \
+        printf '\\033[H\\033[JThe answer\\r\\nis 42.\\033]9;4;0;\\007'; read -rn1";
+    let (terminal, phone) = start(&user, &[], script);
+    terminal.wait_for("ask");
+    terminal.type_bytes("x");
+    phone.wait_for("working", |state| state["panes"][0]["state"] == "working");
+    terminal.type_bytes("x");
+    wait_for_chat(&phone, &[("code", "The answer\nis 42.")]);
+}

@@ -1,0 +1,132 @@
+//! The state, from what an agent shows: one scripted agent for each kind of signal.
+
+use crate::support::terminal::{Terminal, eventually};
+use crate::user::{User, wait_for_state};
+
+/// Runs a shell script as an agent of this name.
+fn agent(user: &User, name: &str, script: &str) -> (Terminal, crate::support::phone::Phone) {
+    let program = user.program(name, &format!("#!/bin/bash\n{script}\n"));
+    user.start(&["--", &program])
+}
+
+/// Two sequences: the first begins, and the second, after a key, ends.
+fn begins_and_ends(name: &str, begins: &str, ends: &str) {
+    let user = User::new();
+    let script =
+        format!("stty -echo -icanon; printf '{begins}'; read -rn1; printf '{ends}'; read -rn1");
+    let (mut terminal, phone) = agent(&user, name, &script);
+    wait_for_state(&phone, "working");
+    user.herdr.wait_for_state("working");
+    terminal.type_bytes("x");
+    wait_for_state(&phone, "idle");
+    user.herdr.wait_for_state("idle");
+    terminal.type_bytes("x");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
+#[test]
+fn titles_with_a_spinner() {
+    begins_and_ends("unheard-of", "\\033]0;\\342\\240\\213 fix it\\007", "\\033]0;done\\007");
+    begins_and_ends(
+        "claude",
+        "\\033]0;\\342\\227\\220 Claude\\007",
+        "\\033]0;\\342\\234\\263 Claude\\007",
+    );
+}
+
+#[test]
+fn progress_and_shell_marks() {
+    begins_and_ends("unheard-of", "\\033]9;4;3;\\007", "\\033]9;4;0;\\007");
+    begins_and_ends("unheard-of", "\\033]133;C\\007", "\\033]133;D;0\\033\\\\");
+}
+
+#[test]
+fn the_lowest_rows_of_a_known_agent() {
+    let user = User::new();
+    let script = "stty -echo -icanon; printf 'Do you want to proceed?\\n❯ 1. Yes\\n\\nEsc to cancel'; read -rn1; \
+                  clear; printf '? for shortcuts'; read -rn1";
+    let (mut terminal, phone) = agent(&user, "claude", script);
+    wait_for_state(&phone, "waiting");
+    user.herdr.wait_for_state("blocked");
+    terminal.type_bytes("1");
+    wait_for_state(&phone, "idle");
+    terminal.type_bytes("x");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
+/// Field case 31.
+#[test]
+fn a_file_that_looks_like_a_dialog_blocks_nothing() {
+    let user = User::new();
+    let file = user.path("text");
+    let text = "Do you want to proceed?\n❯ 1. Yes\n  2. No\n\nEsc to cancel · esc to interrupt\n";
+    std::fs::write(&file, text).unwrap();
+    let script = format!("cat {}; read -r line", file.display());
+    let (mut terminal, phone) = user.start(&["--", "sh", "-c", &script]);
+    terminal.wait_for("Esc to cancel");
+    terminal.type_bytes("\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+    drop(phone);
+    assert!(!user.states().iter().any(|state| state != "idle"), "{:?}", user.states());
+}
+
+/// Field cases 24 and 25: the hooks of an interrupted turn never say that it is over.
+#[test]
+fn an_interrupt_without_a_hook_is_reconciled() {
+    for key in ["\x1b", "\x1b[27u", "\x03"] {
+        let user = User::new();
+        let script = "stty -echo -icanon -isig; \"$AGENT_PRESENCE_BIN\" state working; printf 'Working\\n'; \
+                      read -rn1; printf '\\n Interrupted by user\\n'; read -rt 30 -n99";
+        let (terminal, phone) = agent(&user, "unheard-of", script);
+        wait_for_state(&phone, "working");
+        terminal.wait_for("Working");
+        terminal.type_bytes(key);
+        // Within 3 s of the hook's word, which is fresh until then.
+        wait_for_state(&phone, "idle");
+        user.herdr.wait_for_state("idle");
+    }
+}
+
+#[test]
+fn enter_begins_and_the_prompt_ends() {
+    let user = User::new();
+    let script = "while printf '> ' && read -r line; do sleep 0.5; echo \"about $line\"; done";
+    let (mut terminal, phone) = agent(&user, "unheard-of", script);
+    terminal.wait_for(">");
+    terminal.type_bytes("fix it\r");
+    wait_for_state(&phone, "working");
+    terminal.wait_for("about fix it");
+    wait_for_state(&phone, "idle");
+    terminal.type_bytes([4]);
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
+/// Its own reports are better than all that its screen shows.
+#[test]
+fn reports_are_trusted_more_than_the_screen() {
+    let user = User::new();
+    let script = "stty -echo -icanon; printf '\\033]7501;state=working\\033\\\\'; sleep 0.2; \
+                  printf '\\033]0;\\342\\234\\263 Claude\\007Esc to cancel'; read -rn1; \
+                  printf '\\033]7501;state=done\\007'; read -rn1";
+    let (mut terminal, phone) = agent(&user, "claude", script);
+    wait_for_state(&phone, "working");
+    terminal.wait_for("Esc to cancel");
+    terminal.type_bytes("x");
+    wait_for_state(&phone, "idle");
+    terminal.type_bytes("x");
+    assert_eq!(terminal.wait().code(), Some(0));
+    eventually("the release", || !user.herdr.requests_of("pane.release_agent").is_empty());
+    assert!(!user.states().contains(&"blocked".to_owned()), "{:?}", user.states());
+}
+
+/// A flood is not looked at line by line, and what comes after it is.
+#[test]
+fn a_flood_does_not_blind() {
+    let user = User::new();
+    let script = "stty -echo -icanon; head -c 3000000 /dev/zero | tr '\\0' x; \
+                  printf '\\033]9;4;3;\\007'; read -rn1";
+    let (mut terminal, phone) = agent(&user, "unheard-of", script);
+    wait_for_state(&phone, "working");
+    terminal.type_bytes("x");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
