@@ -39,6 +39,14 @@ impl PhoneHooks {
     }
 }
 
+impl PhoneHooks {
+    fn is_blocked_in_a_turn(&self, pane: &str) -> bool {
+        let presence = self.presence.get().and_then(Weak::upgrade);
+        let session = presence.and_then(|presence| presence.find(pane));
+        session.is_some_and(|session| session.is_blocked_in_a_turn())
+    }
+}
+
 /// The pane that a target names.
 fn pane_of(target: &Target) -> Option<String> {
     match target {
@@ -49,6 +57,11 @@ fn pane_of(target: &Target) -> Option<String> {
 
 impl Hooks for PhoneHooks {
     async fn send(&self, request: SendRequest) -> Result<(), HookError> {
+        // To keep it for the end of the turn would be a promise that nobody can make: the turn may end
+        // with what blocks it. An open ask is refused before this, by the wire's own rule.
+        if self.is_blocked_in_a_turn(request.pane.id()) {
+            return Err(HookError::refused("A question is open at the agent's terminal."));
+        }
         let wanted = Wanted::Send { text: request.text };
         self.wish(Some(request.pane.id()), request.request_id, wanted).await.map(drop)
     }

@@ -327,6 +327,12 @@ impl SessionInner {
         self.id.as_str()
     }
 
+    /// Whether something blocks the running turn, as far as the faces know.
+    pub(super) fn is_blocked_in_a_turn(&self) -> bool {
+        let told = lock(&self.told);
+        told.as_ref().is_some_and(|shown| shown.turn_runs && shown.state == State::Blocked)
+    }
+
     /// Whether a turn runs, as far as the faces know.
     pub(super) fn turn_runs(&self) -> bool {
         self.turn_runs.load(Ordering::Acquire)

@@ -89,6 +89,23 @@ fn texts_wait_for_the_end_of_the_turn_in_order_and_a_steer_does_not() {
     assert_eq!(texts, ["not there", "one", "two"]);
 }
 
+/// What blocks a turn would get the text that waits for its end: a dialog takes Enter for a yes.
+#[test]
+fn no_text_waits_behind_what_blocks_a_turn() {
+    let rig = rig();
+    let session = rig.presence.session("s").open().unwrap();
+    session.working();
+    rig.phone.wait_for("a turn", |state| state["panes"][0]["state"] == "working");
+    session.blocked("log in");
+    rig.phone.wait_for("a block", |state| state["panes"][0]["state"] == "waiting");
+    let reply = rig.phone.send("s", "yes");
+    assert_eq!((reply.status, &reply.json()["code"]), (409, &json!("refused")));
+    assert_eq!(reply.json()["reason"], "A question is open at the agent's terminal.");
+    session.working();
+    rig.phone.wait_for("the turn", |state| state["panes"][0]["state"] == "working");
+    assert_eq!(rig.phone.send("s", "go on").json()["queued"], true);
+}
+
 #[test]
 fn every_kind_of_wish_arrives() {
     let rig = rig();
