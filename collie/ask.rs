@@ -402,6 +402,9 @@ mod tests {
     fn n081_expiry_is_a_time_or_iso_8601_with_a_zone() {
         let ask = view(AskInput::text("t").id("1").expires_at_iso("2026-11-30T01:00:00+01:00"));
         assert_eq!(ask.expires_at.as_deref(), Some("2026-11-30T00:00:00.000Z"));
+        let time = SystemTime::UNIX_EPOCH + Duration::from_secs(60);
+        let ask = view(AskInput::text("t").id("1").expires_at(time));
+        assert_eq!(ask.expires_at.as_deref(), Some("1970-01-01T00:01:00.000Z"));
         let error = rule(AskInput::text("t").id("1").expires_at_iso("2026-11-30T01:00:00"));
         assert_eq!(error, "ask expiresAt is not ISO 8601 with a time zone");
     }
@@ -448,5 +451,10 @@ mod tests {
         );
         assert!(rule(AskInput::choices("t", two(), 2, 1).id("1")).contains("2 to 1"));
         assert_eq!(rule(AskInput::form("t", []).id("1")), "form fields are 0, not 1 to 20");
+        let endless = AskKind::Text { placeholder: None, max_length: Some(4001) };
+        assert_eq!(
+            rule(AskInput::of_kind("t", endless).id("1")),
+            "text maxLength is not 1 to 4000"
+        );
     }
 }

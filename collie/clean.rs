@@ -36,12 +36,15 @@ pub(crate) fn text(input: &str, limit: Limit) -> Cleaned {
     Cleaned { text: kept.to_owned(), cut, changed }
 }
 
-/// Text of one line: as [`text`], and newline and tab become a space.
+/// What ends a line where text is shown, and the tab.
+const BREAKS: [char; 4] = ['\n', '\t', '\u{2028}', '\u{2029}'];
+
+/// Text of one line: as [`text`], and what would break it becomes a space.
 pub(crate) fn line(input: &str, limit: Limit) -> Cleaned {
-    if !input.contains(['\n', '\t']) {
+    if !input.contains(BREAKS) {
         return text(input, limit);
     }
-    let joined = input.replace("\r\n", " ").replace(['\n', '\t'], " ");
+    let joined = input.replace("\r\n", " ").replace(BREAKS, " ");
     Cleaned { changed: true, ..text(&joined, limit) }
 }
 
@@ -140,8 +143,8 @@ mod tests {
 
     #[test]
     fn a_line_has_no_line_ends() {
-        let cleaned = line("one\r\ntwo\nthree\tfour", LABEL_LIMIT);
-        assert_eq!(cleaned.text, "one two three four");
+        let cleaned = line("one\r\ntwo\nthree\tfour\u{2028}five", LABEL_LIMIT);
+        assert_eq!(cleaned.text, "one two three four five");
         assert!(cleaned.changed);
     }
 

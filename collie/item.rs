@@ -280,8 +280,19 @@ mod tests {
 
     #[test]
     fn n061_only_growing_kinds_are_partial() {
-        assert!(Item::notice("n", "a").partial().is_partial());
-        assert!(!Item::user("u", "a").partial().is_partial());
+        let growing = [
+            Item::reply("i", "a"),
+            Item::thinking("i", "a"),
+            Item::markdown("i", "a"),
+            Item::notice("i", "a"),
+        ];
+        for item in growing {
+            assert_eq!(json(item.clone().partial())["partial"], true);
+            assert!(json(item).get("partial").is_none());
+        }
+        for item in [Item::user("u", "a"), Item::code("c", "a", None)] {
+            assert!(json(item.partial()).get("partial").is_none());
+        }
     }
 
     #[test]

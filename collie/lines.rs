@@ -1,9 +1,10 @@
 //! Files of JSON lines: opened whole, and cut where a crash has torn the last line.
 
 use std::fs::File;
-use std::io::{self, Read, Seek, SeekFrom};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::path::Path;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::os::private::{locked_file, private_folder};
@@ -32,6 +33,21 @@ pub(crate) fn open<L: DeserializeOwned>(path: &Path, mut each: impl FnMut(L)) ->
     file.set_len(whole as u64)?;
     file.seek(SeekFrom::Start(whole as u64))?;
     Ok(file)
+}
+
+/// Adds a line, and waits for the disk if `durably`. One that fails leaves nothing behind.
+pub(crate) fn append(file: &mut File, line: &impl Serialize, durably: bool) -> io::Result<()> {
+    let mut text = serde_json::to_vec(line)?;
+    text.push(b'\n');
+    let end = file.stream_position()?;
+    let written = file.write_all(&text);
+    let written = written.and_then(|()| if durably { file.sync_data() } else { Ok(()) });
+    if written.is_err() {
+        // Half a line, or one that may not be durable, must not stay before the next.
+        file.seek(SeekFrom::Start(end))?;
+        file.set_len(end)?;
+    }
+    written
 }
 
 /// Makes the names in the folder of `path` durable: a synced file without its name is lost.

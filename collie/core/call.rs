@@ -209,14 +209,15 @@ async fn reopen(core: &Core, request: ReopenRequest, written: &mut Written) -> R
     Ok(())
 }
 
-fn refusal(error: HookError, what: &str) -> Refusal {
+/// What the phone is told of a hook, a handler or a history that did not do `what`.
+pub(super) fn refusal(error: HookError, what: &str) -> Refusal {
     match error {
         HookError::NotSupported => Refusal::not_supported(what),
         HookError::Refused { reason } => {
             Refusal::refused(&clean::line(&reason, Limit::Characters(200)).text)
         }
         HookError::Failed { message } => {
-            tracing::warn!(%message, "a hook failed");
+            tracing::warn!(%message, "the agent failed at a request of the phone");
             Refusal::failed()
         }
     }

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::call::refusal;
 use super::items::Json;
 use super::state::{cursor, rev_of};
 use super::{Core, Request, Response, json_response};
@@ -126,14 +127,7 @@ fn history_page(page: Page) -> HistoryPage {
 }
 
 fn no_history(error: HookError) -> Refusal {
-    match error {
-        HookError::NotSupported => Refusal::not_supported("reads of its history"),
-        HookError::Refused { reason } => Refusal::refused(&reason),
-        HookError::Failed { message } => {
-            tracing::warn!(%message, "the history failed");
-            Refusal::failed()
-        }
-    }
+    refusal(error, "reads of its history")
 }
 
 /// The provider's own cursor must be one that the phone can give back (N129).

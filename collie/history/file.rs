@@ -1,7 +1,7 @@
 //! History on disk: JSON lines.
 
 use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -64,7 +64,7 @@ impl FileHistory {
     /// It could not be written.
     pub fn put_row(&self, row: HistoryRow) -> io::Result<()> {
         let mut store = self.store();
-        store.append(&Line::Row(row.clone()))?;
+        lines::append(&mut store.file, &Line::Row(row.clone()), false)?;
         store.sessions.put_row(row);
         Ok(())
     }
@@ -75,17 +75,10 @@ impl FileHistory {
     /// It could not be written.
     pub fn put_item(&self, session_id: &str, item: Item) -> io::Result<()> {
         let mut store = self.store();
-        store.append(&Line::Item(session_id.to_owned(), item.clone()))?;
+        let line = Line::Item(session_id.to_owned(), item.clone());
+        lines::append(&mut store.file, &line, false)?;
         store.sessions.put_item(session_id, item);
         Ok(())
-    }
-}
-
-impl Store {
-    fn append(&mut self, line: &Line) -> io::Result<()> {
-        let mut text = serde_json::to_vec(line)?;
-        text.push(b'\n');
-        self.file.write_all(&text)
     }
 }
 
@@ -105,6 +98,8 @@ impl History for FileHistory {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
     use crate::collie::wire::RowState;
 

@@ -2,7 +2,7 @@
 
 use std::collections::{HashMap, HashSet};
 use std::fs::File;
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, Write};
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -128,20 +128,9 @@ impl FileReceipts {
     }
 
     fn append(&self, line: Line, durably: bool) -> io::Result<()> {
-        let mut text = serde_json::to_vec(&line)?;
-        text.push(b'\n');
         {
             let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            let end = file.stream_position()?;
-            let written = file
-                .write_all(&text)
-                .and_then(|()| if durably { file.sync_data() } else { Ok(()) });
-            if let Err(error) = written {
-                // Half a line, or one that may not be durable, must not stay before the next.
-                file.set_len(end)?;
-                file.seek(SeekFrom::Start(end))?;
-                return Err(error);
-            }
+            lines::append(&mut file, &line, durably)?;
         }
         self.known().apply(line);
         Ok(())

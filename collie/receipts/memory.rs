@@ -153,15 +153,24 @@ mod tests {
     fn n110_n111_n112_the_newest_thousand_of_each_group_are_kept() {
         let store = MemoryReceipts::new();
         let pane = |id: &str| ReceiptGroup::Pane(id.to_owned());
-        store.put(receipt("other", pane("q"))).unwrap();
-        store.put(receipt("started", ReceiptGroup::Start)).unwrap();
+        let others = [
+            ("other", pane("q")),
+            ("started", ReceiptGroup::Start),
+            ("renamed", ReceiptGroup::Rename),
+            ("closed", ReceiptGroup::Close),
+            ("reopened", ReceiptGroup::Reopen),
+        ];
+        for (id, group) in others.clone() {
+            store.put(receipt(id, group)).unwrap();
+        }
         for number in 0..=RECEIPTS_PER_GROUP {
             store.put(receipt(&format!("r{number}"), pane("p"))).unwrap();
         }
         assert_eq!(store.get("r0"), Lookup::Dropped);
         assert!(matches!(store.get("r1"), Lookup::Kept(_)));
-        assert!(matches!(store.get("other"), Lookup::Kept(_)));
-        assert!(matches!(store.get("started"), Lookup::Kept(_)));
+        for (id, _) in others {
+            assert!(matches!(store.get(id), Lookup::Kept(_)), "{id}");
+        }
         assert_eq!(store.get("never"), Lookup::New);
     }
 }

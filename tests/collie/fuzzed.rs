@@ -3,8 +3,7 @@
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
-#[path = "../fuzz/oracle.rs"]
-mod oracle;
+use crate::oracle;
 
 /// The names and values of the wire, in any place.
 fn word() -> impl Strategy<Value = String> {

@@ -18,6 +18,7 @@ mod fuzzed;
 mod hooks;
 mod killed;
 mod model;
+mod oracle;
 mod rig;
 mod slice;
 mod whole;

@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 
-use agent_presence::collie::{AnswerValue, Client, ClientError, PaneState};
+use agent_presence::collie::{AnswerValue, Client, ClientError, PaneState, Target};
 use serde_json::json;
 
 use crate::agent::{Agent, folder};
@@ -65,6 +65,27 @@ fn the_client_speaks_the_same_wire() {
     let ClientError::Refused(refusal) = late else { panic!("{late}") };
     assert_eq!((refusal.status, &*refusal.code), (409, "ask-closed"));
     assert!(client.send("p", "hello", None, false, "r3").unwrap().queued.unwrap());
+}
+
+/// N018, N019: so are its other requests, each of which the agent understands.
+#[test]
+fn the_client_asks_for_everything_that_can_be_asked_for() {
+    let folder = folder();
+    let agent = Agent::start(folder.path());
+    let mut client = Client::new(agent.socket());
+    let wire = client.hello().unwrap().wire;
+    assert_eq!(client.say_hello(wire, "1.22.0").unwrap().host_name, "desk");
+    let code = |refused: Result<_, ClientError>| match refused {
+        Err(ClientError::Refused(refusal)) => refusal.code,
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(code(client.stop("p", None, "r1")), "not-supported");
+    assert_eq!(code(client.tap("p", "none", Some("item"), "r2")), "unknown-action");
+    assert_eq!(code(client.start("none", Some("w"), Some("go"), "r3")), "unknown-starter");
+    let pane = Target::Pane("p".to_owned());
+    assert_eq!(client.rename(&pane, "Other", "r4").unwrap().title.as_deref(), Some("Other"));
+    assert!(client.close(&pane, "r5").unwrap().ok);
+    assert_eq!(client.reopen("p", "r6").unwrap().pane_id.as_deref(), Some("p"));
 }
 
 #[test]

@@ -2,7 +2,7 @@
 #![no_main]
 
 #[allow(dead_code)]
-#[path = "../oracle.rs"]
+#[path = "../../collie/oracle.rs"]
 mod oracle;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| oracle::target(bytes));

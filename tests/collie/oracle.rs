@@ -1,5 +1,5 @@
-//! What must hold of the wire for any bytes: for the fuzz targets, and as properties on stable for
-//! `tests/collie/fuzzed.rs`.
+//! What must hold of the wire for any bytes: for the fuzz targets in `tests/fuzz`, which take this file,
+//! and as properties on stable for `fuzzed.rs`.
 
 use agent_presence::collie::{
     ActionView, AskInput, AskOption, Caller, Core, CoreOptions, Field, FieldKind, MemoryHistory,
