@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::session::{Session, SessionInner};
+use super::inner::SessionInner;
+use super::session::Session;
 use crate::collie::{ActionView, Item, PaneError};
 use crate::os::random;
 

@@ -9,7 +9,7 @@ use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::ask::{Approval, Ask, AskError, Verdict, raise};
-use super::session::SessionInner;
+use super::inner::SessionInner;
 use crate::collie::{AskInput, AskKind, AskOption, approval_of};
 use crate::os::random;
 
