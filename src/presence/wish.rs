@@ -99,7 +99,7 @@ pub enum Wanted {
     },
     /// A new session is to begin: open it, then accept with [`Wish::accept_with`].
     Start {
-        /// Which of [`Presence::starters`] was tapped.
+        /// Which of [`Presence::starters`](super::Presence::starters) was tapped.
         starter: String,
         /// The first text.
         text: Option<String>,
