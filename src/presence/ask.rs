@@ -10,7 +10,7 @@ use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 
-use super::session::{SessionInner, lock};
+use super::inner::{SessionInner, lock};
 use crate::collie::{self, Answer, AskClosed, AskInput, DecidedBy, ask_id_for};
 
 /// How many answers wait for their question to be raised again, in one session.

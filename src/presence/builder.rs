@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use super::hooks::{PhoneHooks, caps};
-use super::session::Foreground;
+use super::inner::Foreground;
 use super::thread::Background;
 use super::{FaceStatus, Inner, Presence, Queue, Takes};
 use crate::os::folders;

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use super::session::{Session, SessionInner};
-use crate::collie::{ActionView, Item};
+use super::inner::SessionInner;
+use super::session::Session;
+use crate::collie::{ActionView, Item, PaneError};
 use crate::os::random;
 
 /// Why something said is not in the chat.
@@ -47,7 +48,8 @@ impl Session {
     /// Says something in the chat: a `reply` item. Gives the item's id.
     ///
     /// # Errors
-    /// Collie would throw the item away. Without Collie nothing is said, and nothing fails.
+    /// Collie would throw the item away. Without Collie, or when the user has closed the session on
+    /// the phone, nothing is said, and nothing fails.
     pub fn say(&self, text: &str) -> Result<String, SayError> {
         self.new_item(|id| Item::reply(id, text))
     }
@@ -99,7 +101,7 @@ impl Session {
     /// ```
     ///
     /// # Errors
-    /// Collie would throw the item away. Without Collie nothing is said, and nothing fails.
+    /// As [`Session::say`].
     pub fn item(&self, item: Item) -> Result<(), SayError> {
         self.inner().said.fetch_add(1, Ordering::Relaxed);
         self.inner().item(item)
@@ -133,7 +135,11 @@ impl SessionInner {
     pub(super) fn item(self: &Arc<Self>, item: Item) -> Result<(), SayError> {
         // What was said before comes first: a text that grows needs the turn that it belongs to.
         let (shown, _) = self.publish_with(|edit| edit.map(|edit| edit.item(item)));
-        shown.transpose().map(drop).map_err(|error| SayError(error.to_string()))
+        match shown {
+            // A pane that the user closed is no reason to fail: nobody reads there any more.
+            None | Some(Ok(()) | Err(PaneError::Closed)) => Ok(()),
+            Some(Err(error)) => Err(SayError(error.to_string())),
+        }
     }
 
     /// Shows an item of our own making, if there is a phone.

@@ -4,8 +4,8 @@ use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use super::Inner;
-use super::inbox::{Takes, Wanted};
-use super::session::SessionInner;
+use super::inner::SessionInner;
+use super::wish::{Takes, Wanted};
 use crate::collie::{
     ActionRequest, Caps, CloseRequest, HookError, Hooks, RenameRequest, ReopenRequest, SendRequest,
     StartRequest, StopRequest, Target,

@@ -63,10 +63,13 @@ mod builder;
 mod chat;
 mod hooks;
 mod inbox;
+mod inner;
 mod opening;
 mod question;
+mod queue;
 mod session;
 mod thread;
+mod wish;
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, Weak};
@@ -76,16 +79,17 @@ pub use ask::{Approval, Ask, AskError, Verdict};
 pub(crate) use builder::DEFAULT_SOURCE;
 pub use builder::{Builder, StartError};
 pub use chat::{Reply, SayError};
-pub use inbox::{Inbox, Takes, Wanted, Wish};
+pub use inbox::Inbox;
 pub use opening::{Old, SessionBuilder, SessionError};
 pub use question::{ApprovalQuestion, Question};
 pub(crate) use session::Glance;
 pub use session::{Block, Session};
+pub use wish::{Takes, Wanted, Wish};
 
 use crate::collie::{ActionView, RuleError};
 use crate::herdr::Reporter;
-use inbox::Queue;
-use session::{Foreground, SessionInner, lock};
+use inner::{Foreground, SessionInner, lock};
+use queue::Queue;
 use thread::Background;
 
 /// How long leaving may take, whatever the faces do.

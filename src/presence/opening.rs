@@ -5,7 +5,8 @@ use std::sync::{Arc, Weak};
 
 use super::Inner;
 use super::builder::path_segment;
-use super::session::{Session, SessionInner, lock};
+use super::inner::{SessionInner, lock};
+use super::session::Session;
 use crate::collie::{self, Pane};
 use crate::herdr::{ResumeCommand, ResumeCommandError};
 use crate::session::{SessionId, SessionIdError};

@@ -1,5 +1,6 @@
 //! Questions that are about to be asked.
 
+use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,8 +8,8 @@ use serde::Serialize;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::ask::{Approval, Ask, AskError, raise};
-use super::session::SessionInner;
+use super::ask::{Approval, Ask, AskError, Verdict, raise};
+use super::inner::SessionInner;
 use crate::collie::{AskInput, AskKind, AskOption, approval_of};
 use crate::os::random;
 
@@ -190,5 +191,15 @@ impl ApprovalQuestion {
         let title = format!("{} wants to run", self.tool);
         let call = self.about.call.as_deref().map(|call| (call, words));
         raise(&self.session, &title, input, call).map(Approval::new)
+    }
+}
+
+/// Awaited as it is, it is raised when it is polled first.
+impl IntoFuture for ApprovalQuestion {
+    type Output = Result<Verdict, AskError>;
+    type IntoFuture = Pin<Box<dyn Future<Output = Self::Output> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move { Ok(self.raise()?.await) })
     }
 }

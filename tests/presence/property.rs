@@ -118,7 +118,7 @@ fn answer(socket: &std::path::Path, picks: &[u8], stop: &AtomicBool) {
 }
 
 proptest! {
-    #![proptest_config(Config { cases: 12, max_shrink_iters: 20, failure_persistence: None, ..Config::default() })]
+    #![proptest_config(Config { cases: 12, max_shrink_iters: 4, failure_persistence: None, ..Config::default() })]
 
     #[test]
     fn both_faces_equal_the_model_in_the_end(

@@ -56,7 +56,7 @@ fn herdr_shows_the_session_that_was_active_last_or_the_named_one() {
             request.params["agent_session_id"] == session && request.state() == Some(state)
         });
     };
-    shown("two", "idle");
+    rig.herdr.wait_for_state("idle");
     one.working();
     shown("one", "working");
     rig.herdr.wait_for(|request| request.params["title"] == "First");
@@ -122,8 +122,34 @@ fn items_of_all_kinds_are_in_the_chat_and_a_reply_grows() {
         .collect();
     assert_eq!(kinds, ["reply", "tool", "code", "link", "progress"]);
     assert_eq!(items(&rig.phone, "s")[0]["text"], "Looking at the log.");
+    assert!(session.item(Item::reply("a b", "x")).is_err());
     session.title("Another title").unwrap();
     assert_eq!(rig.phone.pane("s")["title"], "Another title");
     rig.herdr.wait_for(|request| request.params["title"] == "Another title");
     assert!(session.title("a\u{7}b").is_err());
+}
+
+/// A session that has ended takes every call, and shows nothing.
+#[test]
+fn calls_after_the_end_change_nothing_and_fail_nothing() {
+    let rig = rig();
+    let session = rig.presence.session("s").open().unwrap();
+    rig.herdr.wait_for_state("idle");
+    session.clone().release();
+    rig.herdr.wait_for_pane(|pane| pane.holder.is_none());
+    let states = || rig.herdr.requests().iter().filter(|request| request.state().is_some()).count();
+    let reports = states();
+    session.working();
+    session.say("Is anybody there?").unwrap();
+    session.title("Nobody").unwrap();
+    assert!(!session.is_open());
+    assert!(session.inbox().wait().is_none());
+    assert!(session.approve("rm", ()).raise().is_err(), "nobody can be asked");
+    session.clone().release();
+    assert_eq!(rig.phone.state()["panes"], json!([]));
+    assert_eq!(states(), reports);
+    // Its id is free again.
+    let again = rig.presence.session("s").open().unwrap();
+    again.working();
+    rig.phone.wait_for("working", |state| state["panes"][0]["state"] == "working");
 }

@@ -1,0 +1,290 @@
+//! A session as the presence knows it: its model, and how the faces are told.
+
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::time::Instant;
+
+use super::Inner;
+use super::ask::Untaken;
+use crate::collie::{Item, NoticeLevel, Pane, PaneEdit, PaneState};
+use crate::herdr::{self, ResumeCommand};
+use crate::session::{Model, SessionId, Shown, State};
+
+/// A session, as the presence's own thread knows it.
+#[derive(Debug)]
+pub(super) struct SessionInner {
+    pub(super) id: SessionId,
+    pub(super) presence: Weak<Inner>,
+    pub(super) pane: Option<Pane>,
+    pub(super) resume: Mutex<Option<ResumeCommand>>,
+    /// What Herdr shows beside the state.
+    title: Mutex<Option<String>>,
+    pub(super) model: Mutex<Model>,
+    /// Whether the faces may be told anything yet.
+    pub(super) announced: AtomicBool,
+    /// What both faces were told last. Changed only inside an edit of the pane, so that the faces
+    /// are told everything in the same order.
+    pub(super) told: Mutex<Option<Shown>>,
+    /// A copy of what was told, for who may not wait for that lock.
+    turn_runs: AtomicBool,
+    /// Counts the notices about being blocked, for their ids.
+    notices: AtomicU64,
+    /// Counts the items of the agent's, for [`Session::glance`](super::Session::glance).
+    pub(super) said: AtomicU64,
+    pub(super) has_ended: AtomicBool,
+    /// The session that took its place.
+    pub(super) successor: OnceLock<Arc<SessionInner>>,
+    /// Answers that came for an ask whose asker was gone.
+    pub(super) untaken: Untaken,
+}
+
+impl SessionInner {
+    pub(super) fn new(
+        presence: Weak<Inner>,
+        id: SessionId,
+        pane: Option<Pane>,
+        title: Option<String>,
+        resume: Option<ResumeCommand>,
+    ) -> Self {
+        Self {
+            id,
+            presence,
+            pane,
+            resume: Mutex::new(resume),
+            title: Mutex::new(title),
+            model: Mutex::new(Model::new()),
+            announced: AtomicBool::new(false),
+            told: Mutex::new(None),
+            turn_runs: AtomicBool::new(false),
+            notices: AtomicU64::new(0),
+            said: AtomicU64::new(0),
+            has_ended: AtomicBool::new(false),
+            successor: OnceLock::new(),
+            untaken: Untaken::default(),
+        }
+    }
+
+    pub(super) fn id(&self) -> &str {
+        self.id.as_str()
+    }
+
+    /// Whether something blocks the running turn, as far as the faces know.
+    pub(super) fn is_blocked_in_a_turn(&self) -> bool {
+        let told = lock(&self.told);
+        told.as_ref().is_some_and(|shown| shown.turn_runs && shown.state == State::Blocked)
+    }
+
+    /// Whether a turn runs, as far as the faces know.
+    pub(super) fn turn_runs(&self) -> bool {
+        self.turn_runs.load(Ordering::Acquire)
+    }
+
+    /// Released, closed, or replaced by another session.
+    pub(super) fn has_ended(&self) -> bool {
+        self.has_ended.load(Ordering::Acquire)
+    }
+
+    /// The session that took its place in the end.
+    pub(super) fn successor(&self) -> Option<&Arc<Self>> {
+        let mut successor = self.successor.get()?;
+        while let Some(next) = successor.successor.get() {
+            successor = next;
+        }
+        Some(successor)
+    }
+
+    /// Tells the faces what is to be shown, if it changed; when to look again if nothing happens.
+    pub(super) fn publish(self: &Arc<Self>) -> Option<Instant> {
+        self.publish_with(|_| {}).1
+    }
+
+    /// Does more in the same edit of the pane, so that no reader sees one without the other.
+    pub(super) fn publish_with<R>(
+        self: &Arc<Self>,
+        more: impl FnOnce(Option<&mut PaneEdit<'_, '_>>) -> R,
+    ) -> (R, Option<Instant>) {
+        let mut turn_ended = false;
+        let outcome = match &self.pane {
+            None => {
+                let again = self.tell(None, &mut turn_ended);
+                (more(None), again)
+            }
+            Some(pane) => pane.edit(|edit| {
+                let again = self.tell(Some(edit), &mut turn_ended);
+                (more(Some(edit)), again)
+            }),
+        };
+        if turn_ended && let Some(presence) = self.presence.upgrade() {
+            presence.turn_ended(self);
+        }
+        outcome
+    }
+
+    fn tell(
+        self: &Arc<Self>,
+        edit: Option<&mut PaneEdit<'_, '_>>,
+        turn_ended: &mut bool,
+    ) -> Option<Instant> {
+        if !self.announced.load(Ordering::Relaxed) {
+            return None;
+        }
+        let mut told = lock(&self.told);
+        let (shown, again) = lock(&self.model).show(Instant::now());
+        if told.as_ref() == Some(&shown) {
+            return again;
+        }
+        *turn_ended = self.turn_runs.swap(shown.turn_runs, Ordering::AcqRel) && !shown.turn_runs;
+        if let Some(edit) = edit {
+            edit.state(pane_state(shown.state), turn_id(shown.turn).as_deref());
+            if let Some(why) = new_block(&shown, told.as_ref()) {
+                let number = self.notices.fetch_add(1, Ordering::Relaxed);
+                let notice = Item::notice(format!("blocked-{number}"), why);
+                if let Err(error) = edit.item(notice.level(NoticeLevel::Warning)) {
+                    tracing::warn!(%error, "why the agent is blocked is not in the chat");
+                }
+            }
+        }
+        self.tell_herdr(&shown, told.as_ref());
+        *told = Some(shown);
+        again
+    }
+
+    /// One lock for all sessions, so that Herdr hears of them one after the other.
+    fn tell_herdr(self: &Arc<Self>, shown: &Shown, before: Option<&Shown>) {
+        let Some(presence) = self.presence.upgrade() else { return };
+        let Some(reporter) = &presence.reporter else { return };
+        let mut foreground = lock(&presence.foreground);
+        let was_idle = before.is_some_and(|before| before.state == State::Idle);
+        let becomes_active = was_idle && shown.state != State::Idle;
+        if becomes_active && !foreground.is_named && !foreground.shows(self) && !self.has_ended() {
+            foreground.session = Arc::downgrade(self);
+            self.introduce(&presence, reporter);
+        }
+        if foreground.shows(self) {
+            reporter.report(herdr_state(shown.state), shown.message.as_deref());
+        }
+    }
+
+    /// Herdr shows this session from now on.
+    pub(super) fn come_to_the_foreground(self: &Arc<Self>, is_named: bool) {
+        let Some(presence) = self.presence.upgrade() else { return };
+        let told = lock(&self.told);
+        let mut foreground = lock(&presence.foreground);
+        foreground.is_named |= is_named;
+        if foreground.shows(self) || (foreground.is_named && !is_named && foreground.is_open()) {
+            return;
+        }
+        foreground.session = Arc::downgrade(self);
+        if let Some(reporter) = &presence.reporter {
+            self.introduce(&presence, reporter);
+            if let Some(told) = &*told {
+                reporter.report(herdr_state(told.state), told.message.as_deref());
+            }
+        }
+    }
+
+    /// Tells Herdr whose states follow.
+    fn introduce(&self, presence: &Inner, reporter: &herdr::Reporter) {
+        reporter.session(self.id.as_str(), lock(&self.resume).clone());
+        reporter.metadata(self.metadata(presence));
+    }
+
+    /// What Herdr shows beside the state.
+    fn metadata(&self, presence: &Inner) -> herdr::Metadata {
+        let mut metadata = herdr::Metadata::new();
+        if let Some(title) = &*lock(&self.title) {
+            metadata = metadata.title(title);
+        }
+        if let Some(name) = &presence.display_agent {
+            metadata = metadata.display_agent(name);
+        }
+        metadata
+    }
+
+    /// The title is another one; the pane shows it already.
+    pub(super) fn titled(self: &Arc<Self>, title: &str) {
+        let Some(presence) = self.presence.upgrade() else { return };
+        *lock(&self.title) = Some(title.to_owned());
+        let foreground = lock(&presence.foreground);
+        if let (Some(reporter), true) = (&presence.reporter, foreground.shows(self)) {
+            reporter.metadata(self.metadata(&presence));
+        }
+    }
+
+    pub(super) fn end(self: &Arc<Self>, user_quit: bool) {
+        let Some(presence) = self.presence.upgrade() else { return };
+        if self.has_ended.swap(true, Ordering::AcqRel) {
+            return;
+        }
+        lock(&self.model).ended(Instant::now());
+        let other = presence.open_sessions().into_iter().rfind(|other| !other.has_ended());
+        let shows_us = lock(&presence.foreground).shows(self);
+        match (shows_us, other, &presence.reporter) {
+            (true, Some(other), _) => {
+                lock(&presence.foreground).is_named = false;
+                other.come_to_the_foreground(false);
+            }
+            (true, None, Some(reporter)) if user_quit => reporter.release(),
+            _ => {}
+        }
+        self.publish();
+        if let Some(pane) = &self.pane {
+            pane.close();
+        }
+        presence.inbox.refuse(self, "The session has ended.");
+    }
+}
+
+/// The session that Herdr shows.
+#[derive(Debug, Default)]
+pub(super) struct Foreground {
+    session: Weak<SessionInner>,
+    /// It was named, so others do not come to the foreground by being active.
+    is_named: bool,
+}
+
+impl Foreground {
+    pub(super) fn shows(&self, session: &SessionInner) -> bool {
+        std::ptr::eq(self.session.as_ptr(), session)
+    }
+
+    fn is_open(&self) -> bool {
+        self.session.upgrade().is_some_and(|session| !session.has_ended())
+    }
+}
+
+/// Why the agent is blocked, if there is no card that says so and the chat does not say it yet.
+fn new_block<'a>(shown: &'a Shown, before: Option<&Shown>) -> Option<&'a str> {
+    let is_told = |before: &Shown| {
+        before.state == State::Blocked && !before.is_asked && before.message == shown.message
+    };
+    if shown.state != State::Blocked || shown.is_asked || before.is_some_and(is_told) {
+        return None;
+    }
+    shown.message.as_deref().filter(|why| !why.is_empty())
+}
+
+pub(super) fn turn_id(turn: u64) -> Option<String> {
+    (turn > 0).then(|| format!("t-{turn}"))
+}
+
+fn pane_state(state: State) -> PaneState {
+    match state {
+        State::Idle => PaneState::Idle,
+        State::Working => PaneState::Working,
+        State::Blocked => PaneState::Waiting,
+    }
+}
+
+fn herdr_state(state: State) -> herdr::State {
+    match state {
+        State::Idle => herdr::State::Idle,
+        State::Working => herdr::State::Working,
+        State::Blocked => herdr::State::Blocked,
+    }
+}
+
+/// The lock's value. None of our critical sections can leave it half changed.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
