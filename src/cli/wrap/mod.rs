@@ -150,14 +150,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let ending = match outcome {
         Ok(ending) => ending,
         Err(error) => {
-            session.release();
+            presence.release();
             presence.close();
             return Err(child_failure(&error));
         }
     };
     match (ending.ended_by, ending.status) {
         // The user quit, by whatever way the agent offers.
-        (None, Status::Exited(_)) => session.release(),
+        (None, Status::Exited(_)) => presence.release(),
         // The agent crashed: it is idle, and can be resumed.
         (None, Status::Signaled(_)) => session.ended(),
         // Somebody closed the terminal, or stopped us: the session is to come back.
