@@ -201,9 +201,10 @@ fn no_text_into_a_password_prompt_and_no_password_into_the_chat() {
 #[test]
 fn a_big_paste_to_an_agent_that_prints_first() {
     let user = User::new();
-    let script = "stty raw -echo; printf '\\033[?2004hready'; head -c 1000000 /dev/zero | tr '\\0' x; \
+    let script = "stty raw -echo; printf '\\033[?2004hready'; sleep 0.2; head -c 1000000 /dev/zero | tr '\\0' x; \
                   head -c 60012 | wc -c | tr -d ' '; stty sane; printf 'done\\n'; read -r line";
     let (terminal, phone) = user.start(&["--", "sh", "-c", script]);
+    terminal.wait_for("ready");
     terminal.pause(true);
     let began = Instant::now();
     let sending = std::thread::spawn(move || phone.send("s", &"y".repeat(60_000)));

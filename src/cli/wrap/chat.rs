@@ -76,6 +76,11 @@ impl Chat {
             turn.user = Some(lines.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty());
             return;
         }
+        // A turn that came and went unseen is not this one.
+        let glance = self.session.glance();
+        if !glance.turn_runs {
+            self.last_turn = glance.turn;
+        }
         let mut turn = self.begin(screen, now);
         turn.user.clone_from(&text);
         turn.entered = text;

@@ -99,6 +99,9 @@ impl Hands {
         let is_line_by_line = self.keyboard.is_line_by_line();
         let bytes = typed::text(text, view.modes.bracketed_paste, is_line_by_line)?;
         let needle = typed::needle(text);
+        if needle.is_empty() {
+            return Err("There is no text in it.");
+        }
         let began = Instant::now();
         self.feed.event(Event::PhoneTypes);
         self.keyboard.type_bytes(&bytes, UNREAD).map_err(unread)?;
