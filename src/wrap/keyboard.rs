@@ -195,3 +195,59 @@ impl Keyboard {
         matches!(self.lock().job, Job::GivenUp)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::fs::File;
+
+    use super::*;
+
+    const SOON: Duration = Duration::from_millis(20);
+
+    #[test]
+    fn without_a_program_nothing_is_typed() {
+        let keyboard = Keyboard::new().unwrap();
+        assert_eq!(keyboard.type_bytes(b"x", SOON), Err(TypeError::NoProgram));
+        assert_eq!(keyboard.type_bytes(&vec![b'x'; LIMIT + 1], SOON), Err(TypeError::TooLong));
+        assert!(!keyboard.is_hidden());
+    }
+
+    #[test]
+    fn what_is_not_taken_in_time_is_not_typed_later() {
+        let keyboard = Keyboard::new().unwrap();
+        let terminal = File::open("/dev/null").unwrap();
+        keyboard.connect(terminal.as_fd()).unwrap();
+        assert_eq!(keyboard.type_bytes(b"late", SOON), Err(TypeError::NotRead));
+        assert_eq!(keyboard.take(), None);
+    }
+
+    #[test]
+    fn what_was_begun_is_given_up_and_the_next_one_waits_for_that() {
+        let keyboard = Keyboard::new().unwrap();
+        let terminal = File::open("/dev/null").unwrap();
+        keyboard.connect(terminal.as_fd()).unwrap();
+        std::thread::scope(|scope| {
+            let typing = scope.spawn(|| keyboard.type_bytes(b"text", Duration::from_millis(200)));
+            let bytes = loop {
+                if let Some(bytes) = keyboard.take() {
+                    break bytes;
+                }
+                std::thread::yield_now();
+            };
+            assert_eq!(bytes, b"text");
+            assert_eq!(typing.join().unwrap(), Err(TypeError::NotRead));
+            assert!(keyboard.is_given_up());
+            assert_eq!(keyboard.type_bytes(b"next", SOON), Err(TypeError::NotRead));
+            keyboard.done();
+            assert!(!keyboard.is_given_up());
+            let typing = scope.spawn(|| keyboard.type_bytes(b"next", Duration::from_secs(20)));
+            while keyboard.take().is_none() {
+                std::thread::yield_now();
+            }
+            keyboard.done();
+            assert_eq!(typing.join().unwrap(), Ok(()));
+            keyboard.disconnect();
+            assert_eq!(keyboard.type_bytes(b"x", SOON), Err(TypeError::NoProgram));
+        });
+    }
+}

@@ -411,7 +411,9 @@ mod tests {
     fn the_line_follows_the_keys() {
         let line = |bytes: &[u8]| {
             let mut line = Line::default();
-            keys(&[bytes]).iter().for_each(|key| line.apply(key));
+            for key in keys(&[bytes]) {
+                line.apply(&key);
+            }
             line
         };
         assert_eq!(line(b"fix it\x7f\x7fthat").text(), Some("fix that"));

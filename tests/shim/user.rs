@@ -1,7 +1,5 @@
 //! A throwaway user with a terminal, a Herdr and a phone.
 
-#![allow(dead_code, reason = "the tests grow into it")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;

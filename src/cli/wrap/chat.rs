@@ -22,9 +22,11 @@ pub(super) enum ChatMode {
 /// The longest text of an item, in characters: the end of a turn matters more than its beginning.
 const TEXT_LIMIT: usize = 20_000;
 /// An agent that reports itself has this time to say what the user said.
-const USER_LINE_WAITS: Duration = Duration::from_millis(400);
+const USER_LINE_WAITS: Duration = Duration::from_secs(2);
 /// Without a turn by then, what was entered was a command of the agent's own.
 const TURN_WAITS: Duration = Duration::from_secs(3);
+/// So much of the end of a line has to be seen, in characters.
+const SEEN_END: usize = 40;
 const LIVE_EVERY: Duration = Duration::from_millis(400);
 /// The user's text is looked for in so many of the first lines.
 const ECHO_LINES: usize = 8;
@@ -68,16 +70,21 @@ impl Chat {
         if self.mode == ChatMode::Off {
             return;
         }
-        match &mut self.turn {
-            // Into a turn that runs.
-            Some(turn) if turn.runs => turn.user = turn.user.take().or(text),
-            _ => {
-                let mut turn = self.begin(screen, now);
-                turn.user.clone_from(&text);
-                turn.entered = text;
-                self.turn = Some(turn);
-            }
+        if let Some(turn) = &mut self.turn {
+            // Into a turn that runs, or that is about to.
+            let lines = turn.user.take().into_iter().chain(text);
+            turn.user = Some(lines.collect::<Vec<_>>().join("\n")).filter(|text| !text.is_empty());
+            return;
         }
+        // A turn that came and went unseen is not this one.
+        let glance = self.session.glance();
+        if !glance.turn_runs {
+            self.last_turn = glance.turn;
+        }
+        let mut turn = self.begin(screen, now);
+        turn.user.clone_from(&text);
+        turn.entered = text;
+        self.turn = Some(turn);
     }
 
     fn begin(&self, screen: &mut Screen, now: Instant) -> Turn {
@@ -153,10 +160,14 @@ impl Chat {
     /// Shows what the user typed, if a person could see it: what a program masks is secret.
     fn show_user_line(&mut self, turn: &mut Turn, screen: &mut Screen) {
         let Some(text) = turn.user.take() else { return };
-        let wanted = squeeze(&text);
-        let end: String = wanted.chars().skip(wanted.chars().count().saturating_sub(40)).collect();
-        let is_seen = || screen.squeezed().contains(&end);
-        if is_seen() || squeeze(&screen.since(turn.mark).0.concat()).contains(&end) {
+        let seen = screen.squeezed() + &squeeze(&screen.since(turn.mark).0.concat());
+        let is_seen = |line: &&str| {
+            let line = squeeze(line);
+            let end = line.chars().skip(line.chars().count().saturating_sub(SEEN_END));
+            !line.is_empty() && seen.contains(&end.collect::<String>())
+        };
+        let text = text.lines().filter(is_seen).collect::<Vec<_>>().join("\n");
+        if !text.is_empty() {
             let said = self.session.heard(&text).map(drop);
             self.count(said);
         }
@@ -191,6 +202,8 @@ impl Chat {
         if text.is_empty() {
             return;
         }
+        // What the user said comes first.
+        self.show_user_line(turn, screen);
         if turn.reply.is_none() {
             turn.reply = random::hex(8).ok();
         }

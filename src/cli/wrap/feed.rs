@@ -198,7 +198,7 @@ mod tests {
         let feed = Feed::default();
         feed.event(Event::Sign(Sign::Progress(true)));
         for _ in 0..100 {
-            feed.output(&[b'x'; 64 * 1024]);
+            feed.output(&vec![b'x'; 64 * 1024]);
         }
         let batch = feed.next(None, Duration::ZERO);
         assert!(batch.lost);

@@ -99,6 +99,9 @@ impl Hands {
         let is_line_by_line = self.keyboard.is_line_by_line();
         let bytes = typed::text(text, view.modes.bracketed_paste, is_line_by_line)?;
         let needle = typed::needle(text);
+        if needle.is_empty() {
+            return Err("There is no text in it.");
+        }
         let began = Instant::now();
         self.feed.event(Event::PhoneTypes);
         self.keyboard.type_bytes(&bytes, UNREAD).map_err(unread)?;
@@ -118,18 +121,19 @@ impl Hands {
 
     /// The gate: text is typed only where it can approve nothing and nobody is disturbed.
     fn may_type(&self, steer: bool) -> Result<View, Refusal> {
+        // First the screen: what it shows is in the session's state by then.
+        let view = self.window.look().ok_or("The agent's screen cannot be seen.")?;
         self.session.publish();
         let glance = self.session.glance();
         if glance.state == State::Blocked {
             return Err("A question is open. Answer it first.");
         }
-        if glance.turn_runs && !steer {
-            return Err("A turn runs.");
-        }
         if self.keyboard.is_hidden() {
             return Err("The agent waits for a password at its terminal.");
         }
-        let view = self.window.look().ok_or("The agent's screen cannot be seen.")?;
+        if glance.turn_runs && !steer {
+            return Err("A turn runs.");
+        }
         if view.suspended {
             return Err("The agent is suspended.");
         }
