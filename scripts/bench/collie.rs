@@ -46,7 +46,7 @@ pub(crate) fn writes() {
 
 /// Runs this program on one core: where the scheduler puts a thread makes more of a difference than
 /// everything that is measured here.
-fn on_one_core(flag: &str) {
+pub(crate) fn on_one_core(flag: &str) {
     let own = env::current_exe().unwrap();
     let ended = Command::new("taskset").args(["-c", "0"]).arg(own).arg(flag).status();
     assert!(ended.unwrap().success());

@@ -41,6 +41,9 @@ fn main() {
     {
         return collie::hold_sessions(panes.parse().unwrap(), items.parse().unwrap());
     }
+    if wanted == [reports::SOCKET] {
+        return reports::socket_on_one_core();
+    }
     if wanted == [collie::READS] {
         return collie::reads_on_one_core();
     }

@@ -12,8 +12,11 @@ use agent_presence::herdr::{AgentName, Environment, Reporter, ReporterOptions, S
 use super::herdr::{Answers, Server};
 use super::{percentile, row};
 
-const REPORTS: usize = 400;
+const REPORTS: usize = 1000;
 const CLI_REPORTS: usize = 40;
+
+/// The flag by which this program runs itself on one core.
+pub(crate) const SOCKET: &str = "--socket-on-one-core";
 
 /// The flag by which this program runs itself as an agent of some size.
 pub(crate) const PARENT: &str = "--cli-parent";
@@ -38,8 +41,15 @@ pub(crate) fn burst() {
     println!("the reports: {states:?}");
 }
 
-/// A report over the socket, from the call until the peer has it, against a bare connect and write.
+/// [`socket_on_one_core`].
 pub(crate) fn socket() {
+    super::collie::on_one_core(SOCKET);
+}
+
+/// A report over the socket, from the call until the peer has it, against a bare connect and write. On
+/// one core, because the reporter is one more thread to be woken than the bare write has, and what it
+/// costs to wake a core that sleeps is the machine's business.
+pub(crate) fn socket_on_one_core() {
     let server = Server::start(Answers::AtOnce);
     let reporter = start(server.environment());
     reporter.report(State::Idle, None);

@@ -14,6 +14,10 @@ use tokio::task::AbortHandle;
 
 use super::Inner;
 
+/// How soon after one change the next is told to the faces. A person does not see it, and a report
+/// to Herdr may take as long.
+const PAUSE: Duration = Duration::from_millis(2);
+
 /// The thread, seen from outside.
 #[derive(Debug)]
 pub(super) struct Background {
@@ -89,6 +93,9 @@ impl Background {
                 };
                 let again = inner.publish();
                 drop(inner);
+                // What comes meanwhile is told as one. The calls of a burst wake nobody, and do not meet
+                // us at the session's lock.
+                tokio::time::sleep(PAUSE).await;
                 match again {
                     Some(at) => {
                         let at = tokio::time::Instant::from_std(at);
