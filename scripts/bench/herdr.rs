@@ -64,6 +64,11 @@ impl Server {
         Environment::new("w1:p1", self.socket()).with_binary("/nope/herdr")
     }
 
+    /// Looks at no request that came before: a heartbeat, for one.
+    pub(crate) fn forget(&self) {
+        self.arrivals.try_iter().for_each(drop);
+    }
+
     /// The next report of a state.
     pub(crate) fn next_state(&self) -> Arrival {
         loop {
@@ -94,7 +99,10 @@ fn serve(
     let method = request["method"].as_str().unwrap_or_default().to_owned();
     let state = request["params"]["state"].as_str().map(str::to_owned);
     let agent = request["params"]["agent"].as_str().unwrap_or("bench");
-    if let Some(state) = &state {
+    // The bare write is no report: the pane shows what the reporter said.
+    if let Some(state) = &state
+        && request["params"]["source"] != "raw"
+    {
         state.clone_into(&mut shown.lock().unwrap());
     }
     let result = match method.as_str() {

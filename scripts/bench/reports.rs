@@ -55,18 +55,20 @@ pub(crate) fn socket_on_one_core() {
     reporter.report(State::Idle, None);
     server.next_state();
     let line = concat!(
-        r#"{"id":"r1","method":"pane.report_agent","params":{"pane_id":"w1:p1","source":"bench","#,
+        r#"{"id":"r1","method":"pane.report_agent","params":{"pane_id":"w1:p1","source":"raw","#,
         r#""agent":"bench","state":"working","seq":1796058000000000}}"#,
         "\n"
     );
     let (mut ours, mut bare) = (Vec::new(), Vec::new());
     for turn in 0..REPORTS {
         pause_until_idle();
+        server.forget();
         let began = Instant::now();
         reporter.report(if turn % 2 == 0 { State::Working } else { State::Blocked }, None);
         ours.push(server.next_state().at - began);
 
         pause_until_idle();
+        server.forget();
         let began = Instant::now();
         let mut stream = UnixStream::connect(server.socket()).unwrap();
         stream.write_all(line.as_bytes()).unwrap();
