@@ -75,8 +75,9 @@ fn a_file_that_looks_like_a_dialog_blocks_nothing() {
 fn an_interrupt_without_a_hook_is_reconciled() {
     for key in ["\x1b", "\x1b[27u", "\x03"] {
         let user = User::new();
+        // Not `read -n1`: while it waits, bash lets Ctrl-C be a signal again, and would die of it.
         let script = "stty -echo -icanon -isig; \"$AGENT_PRESENCE_BIN\" state working; printf 'Working\\n'; \
-                      read -rn1; printf '\\n Interrupted by user\\n'; read -rt 30 -n99";
+                      dd bs=1 count=1 >/dev/null 2>&1; printf '\\n Interrupted by user\\n'; exec sleep 60";
         let (terminal, phone) = agent(&user, "unheard-of", script);
         wait_for_state(&phone, "working");
         terminal.wait_for("Working");
