@@ -146,6 +146,13 @@ fn the_program_is_called_and_nothing_else() {
     assert!(main.unwrap().lines().count() < 20);
 }
 
+/// The README's first command is `cargo run`, and there are helper programs to run as well.
+#[test]
+fn cargo_run_is_the_command_itself() {
+    let manifest = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
+    assert!(manifest.unwrap().contains("\ndefault-run = \"agent-presence\"\n"));
+}
+
 #[test]
 fn the_changelog_names_this_version() {
     let changelog = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("CHANGELOG.md"));
