@@ -5,8 +5,9 @@
 mod support;
 
 use std::fs;
+use std::io::{BufRead as _, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use serde_json::Value;
 use support::fake_herdr::{Behaviour, FakeHerdr};
@@ -117,12 +118,28 @@ fn every_fault_is_named_and_says_what_to_do() {
         command.env("COLLIE_DURABLE_SOCKET", "/tmp/nobody/collie.sock");
     });
     assert_eq!(nobody.of("collie").0, "fix");
+}
 
-    patient.herdr.change(|model| {
-        model.panes.get_mut("w1:p1").unwrap().shell_pid = Some(1);
-    });
+#[cfg(target_os = "linux")] // macOS has no `setsid` command.
+#[test]
+fn a_pane_of_another_session_is_named() {
+    let patient = Patient::new(Behaviour::Answers);
+    // The shell of another pane, which says when it runs. Process 1 will not do: where tests run in a
+    // container, it can be of this very session.
+    let mut shell = Command::new("setsid")
+        .args(["sh", "-c", "echo $$; read -r line"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut pid = String::new();
+    BufReader::new(shell.stdout.as_mut().unwrap()).read_line(&mut pid).unwrap();
+    let pid = pid.trim_end().parse().unwrap();
+    patient.herdr.change(|model| model.panes.get_mut("w1:p1").unwrap().shell_pid = Some(pid));
     let foreign = patient.doctor(&[], |_| {});
     assert_eq!(foreign.of("pane").0, "fix", "{:#}", foreign.report);
+    shell.kill().unwrap();
+    shell.wait().unwrap();
 }
 
 /// Somebody else holds the pane, so reports under our name may be ignored with `ok`.
@@ -132,7 +149,7 @@ fn the_holder_of_the_pane_is_told() {
     let mut other = patient.command();
     let script = "\"$AGENT_PRESENCE_BIN\" state working; read -r line";
     other.args(["wrap", "--agent", "other", "--", "sh", "-c", script]);
-    let mut other = other.stdin(std::process::Stdio::piped()).spawn().unwrap();
+    let mut other = other.stdin(Stdio::piped()).spawn().unwrap();
     patient.herdr.wait_for_state("working");
     let found = patient.doctor(&["--agent", "mine"], |_| {});
     assert_eq!(found.of("holder").0, "fix", "{:#}", found.report);
