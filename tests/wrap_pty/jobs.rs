@@ -162,7 +162,10 @@ fn without_a_pty_the_shell_stops_and_continues_it_too() {
             terminal.type_bytes("\r");
             terminal.count_of("outside>") > prompts
         });
+        // Between two prompts, too, the terminal is cooked for a moment: `fg` says which job goes on.
+        let named = terminal.count_of("wrap cat | cat");
         terminal.type_bytes("fg\r");
+        terminal.wait_for_count_of("wrap cat | cat", named + 1);
         terminal.wait_for_modes("a program's", Modes::is_cooked);
         terminal.type_bytes(format!("round {round}\r"));
         terminal.wait_for(&format!("round {round}\nround {round}"));
