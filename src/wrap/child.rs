@@ -142,7 +142,8 @@ fn find_in(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, StartError>
     if program.is_empty() {
         return Err(not_found());
     }
-    let folders = if program.as_bytes().contains(&b'/') {
+    let is_path = program.as_bytes().contains(&b'/');
+    let folders = if is_path {
         vec![PathBuf::new()]
     } else {
         std::env::split_paths(path.unwrap_or(DEFAULT_PATH.as_ref())).collect()
@@ -150,12 +151,14 @@ fn find_in(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, StartError>
     let mut refused = None;
     for folder in folders {
         // An empty entry of PATH is the working folder, and must not be looked up in PATH again.
-        let is_name = folder.as_os_str().is_empty() && !program.as_bytes().contains(&b'/');
-        let candidate = if is_name { Path::new(".").join(program) } else { folder.join(program) };
+        let is_here = folder.as_os_str().is_empty() && !is_path;
+        let candidate = if is_here { Path::new(".").join(program) } else { folder.join(program) };
         match check(&candidate) {
             Ok(()) => return Ok(candidate),
-            Err(error) if is_missing(&error) => {}
-            Err(error) => refused = Some(error),
+            Err(Unfit::NotSeen(error)) if is_path && !is_missing(&error) => refused = Some(error),
+            // As in a shell: a folder of PATH that may not be looked into does not hold the program.
+            Err(Unfit::NotSeen(_)) => {}
+            Err(Unfit::NotProgram(error)) => refused = Some(error),
         }
     }
     match refused {
@@ -164,12 +167,20 @@ fn find_in(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, StartError>
     }
 }
 
-fn check(candidate: &Path) -> io::Result<()> {
-    if std::fs::metadata(candidate)?.is_dir() {
-        return Err(io::Error::from_raw_os_error(Errno::EISDIR as i32));
+/// Why a path does not name a program.
+enum Unfit {
+    /// Nothing can be seen there.
+    NotSeen(io::Error),
+    /// What is there cannot be executed.
+    NotProgram(io::Error),
+}
+
+fn check(candidate: &Path) -> Result<(), Unfit> {
+    let metadata = std::fs::metadata(candidate).map_err(Unfit::NotSeen)?;
+    if metadata.is_dir() {
+        return Err(Unfit::NotProgram(io::Error::from_raw_os_error(Errno::EISDIR as i32)));
     }
-    access(candidate, AccessFlags::X_OK)?;
-    Ok(())
+    access(candidate, AccessFlags::X_OK).map_err(|errno| Unfit::NotProgram(errno.into()))
 }
 
 fn is_missing(error: &io::Error) -> bool {
@@ -190,7 +201,9 @@ mod tests {
         fs::create_dir_all(path("first/tool")).expect("a folder in the place of a program");
         fs::create_dir_all(path("second")).expect("a folder");
         fs::write(path("second/tool"), "").expect("a file");
-        let path_variable = std::env::join_paths([path("none"), path("first"), path("second")]);
+        // It cannot be looked into, whoever looks.
+        std::os::unix::fs::symlink("loop", path("loop")).expect("a link");
+        let path_variable = std::env::join_paths(["none", "loop", "first", "second"].map(path));
         let path_variable = path_variable.expect("a PATH");
         let find = |name: &str| find_in(name.as_ref(), Some(&path_variable));
 
@@ -205,6 +218,10 @@ mod tests {
         assert!(matches!(find(""), Err(StartError::NotFound { .. })));
         let by_path = path("second/tool");
         assert_eq!(find_in(by_path.as_os_str(), None).expect("a program"), by_path);
+        assert!(matches!(
+            find_in(path("loop/tool").as_os_str(), None),
+            Err(StartError::NotExecutable { .. })
+        ));
         let below_a_file = path("second/tool/deeper");
         assert!(matches!(
             find_in(below_a_file.as_os_str(), None),
