@@ -104,6 +104,7 @@ impl Pane {
                 tail,
                 partials: HashMap::new(),
                 lock: Arc::default(),
+                answering: Arc::default(),
                 handlers: Handlers::default(),
                 view: None,
             })

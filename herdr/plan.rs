@@ -11,7 +11,7 @@ use self::retry::Retry;
 use super::metadata::Metadata;
 use super::report::{PaneView, Request, State};
 use super::sequence::{Seq, Sequence};
-use super::slots::{Claim, Wanted};
+use super::slots::{Claim, Session, Wanted};
 use super::status::{Ownership, Status, TransportKind};
 use super::transport::{Reply, TransportError};
 use std::sync::Arc;
@@ -72,6 +72,8 @@ enum Stage {
 #[derive(Debug, Default)]
 struct InForce {
     claim: Option<Claim>,
+    /// The session that the claim was reported with.
+    session: Option<Arc<str>>,
     metadata: Arc<Metadata>,
     /// A call for metadata failed: what Herdr shows may be that one.
     metadata_unknown: bool,
@@ -80,6 +82,13 @@ struct InForce {
 impl InForce {
     fn shows(&self, metadata: &Metadata) -> bool {
         *self.metadata == *metadata && !self.metadata_unknown
+    }
+
+    /// Whether the claim was reported, and with this session: another one is a new report, also where
+    /// the state is the same.
+    fn is(&self, claim: &Claim, session: Option<&Session>) -> bool {
+        let session = session.map(|session| &session.id);
+        self.claim.as_ref() == Some(claim) && self.session.as_ref() == session
     }
 }
 
@@ -199,13 +208,7 @@ impl Plan {
             return Some(Request::Ping);
         }
         let resume = resume.filter(|_| self.command.is_supported() != Some(false));
-        let stands = self.in_force.claim.as_ref() == Some(claim);
-        if stands {
-            if session.is_some_and(|session| self.command.is_stale(session)) {
-                // Only a release takes a command back (H054): without it, the next restart would bring
-                // back the session before this one. The state follows at once.
-                return Some(Request::Release { seq: self.sequence.next() });
-            }
+        if self.in_force.is(claim, session) {
             let unsettled = session.filter(|session| !self.command.is_settled(session));
             if let Some((session, resume)) = unsettled.zip(resume) {
                 let seq = self.sequence.next();
@@ -247,7 +250,7 @@ impl Plan {
     }
 
     fn is_settled(&self, wanted: &Wanted) -> bool {
-        wanted.claim == self.in_force.claim
+        wanted.claim.as_ref().is_none_or(|claim| self.in_force.is(claim, wanted.session.as_ref()))
             && !self.retry.is_pending()
             && wanted.session.as_ref().is_none_or(|session| self.command.is_settled(session))
             && (wanted.claim.is_none() || self.in_force.shows(&self.metadata(wanted)))
@@ -290,9 +293,10 @@ impl Plan {
             self.command.taken(resume);
         }
         match request {
-            Request::Report { state, message, .. } => {
+            Request::Report { state, message, session_id, .. } => {
                 let claim = Claim { state: *state, message: message.clone() };
                 self.in_force.claim = Some(claim);
+                self.in_force.session.clone_from(session_id);
                 self.status.reported = Some(*state);
                 self.read_back.claimed(reply.over, now);
             }
@@ -305,7 +309,7 @@ impl Plan {
         }
     }
 
-    /// A release was answered with `ok`. That was the end, or only the way to take a command back.
+    /// A release was answered with `ok`.
     fn gone(&mut self, over: TransportKind) {
         self.status.reported = None;
         self.in_force.claim = None;
@@ -403,6 +407,10 @@ impl Plan {
             version: self.command.version().map(str::to_owned),
             takes_resume_commands: self.command.is_supported(),
             resume_in_force: wanted.session.as_ref().is_some_and(|s| self.command.is_in_force(s)),
+            resumes_another_session: wanted
+                .session
+                .as_ref()
+                .is_some_and(|session| self.command.is_of_another(session)),
             settled: self.stage == Stage::Released || self.is_settled(wanted),
             read_back: self.read_back.last().clone(),
             ownership: self.ownership,

@@ -176,34 +176,31 @@ impl Reporter {
     /// What the agent is doing now. `message` says what a blocked state is about: Herdr shows it in the
     /// place of the word "blocked" (cut at 80 characters).
     pub fn report(&self, state: State, message: Option<&str>) {
-        self.slots().put(|wanted| {
-            let claim = wanted.claim.as_ref();
-            let known = |claim: &Claim| claim.state == state && claim.message.as_deref() == message;
-            if claim.is_some_and(known) {
-                return false;
-            }
-            let message = message
-                .map(|message| one_line(message, MESSAGE_LIMIT))
-                .filter(|message| !message.is_empty());
-            wanted.claim = Some(Claim { state, message: message.map(Arc::from) });
-            true
-        });
+        self.slots().put(|wanted| put_claim(wanted, state, message));
     }
 
     /// The conversation, and the command that brings it back. They go out with a state, never before the
     /// first one. A Herdr that does not take the command still takes the state.
     /// An id that is empty, or `--`, is no session, and ignored.
     pub fn session(&self, session_id: &str, resume: Option<ResumeCommand>) {
-        let id = one_line(session_id, SESSION_ID_LIMIT);
-        if id.is_empty() || !is_value(&id) {
-            tracing::warn!("a session without a usable id is not reported to Herdr");
-            return;
-        }
-        let session = Session { id: id.into(), resume: resume.map(Arc::new) };
+        let Some(session) = usable_session(session_id, resume) else { return };
+        self.slots().put(|wanted| put_session(wanted, session));
+    }
+
+    /// The agent is in another conversation, and what it does there: both in one report, which is made
+    /// also where only the conversation is another one. Never a release. As [`Reporter::session`] and
+    /// [`Reporter::report`].
+    pub fn switch(
+        &self,
+        session_id: &str,
+        resume: Option<ResumeCommand>,
+        state: State,
+        message: Option<&str>,
+    ) {
+        let session = usable_session(session_id, resume);
         self.slots().put(|wanted| {
-            let changed = wanted.session.as_ref() != Some(&session);
-            wanted.session = Some(session);
-            changed
+            let is_another = session.is_some_and(|session| put_session(wanted, session));
+            put_claim(wanted, state, message) || is_another
         });
     }
 
@@ -266,6 +263,34 @@ impl Reporter {
         status.settled &= generation == self.slots().wanted().generation;
         status
     }
+}
+
+fn put_claim(wanted: &mut Wanted, state: State, message: Option<&str>) -> bool {
+    let claim = wanted.claim.as_ref();
+    let known = |claim: &Claim| claim.state == state && claim.message.as_deref() == message;
+    if claim.is_some_and(known) {
+        return false;
+    }
+    let message = message
+        .map(|message| one_line(message, MESSAGE_LIMIT))
+        .filter(|message| !message.is_empty());
+    wanted.claim = Some(Claim { state, message: message.map(Arc::from) });
+    true
+}
+
+fn usable_session(session_id: &str, resume: Option<ResumeCommand>) -> Option<Session> {
+    let id = one_line(session_id, SESSION_ID_LIMIT);
+    if id.is_empty() || !is_value(&id) {
+        tracing::warn!("a session without a usable id is not reported to Herdr");
+        return None;
+    }
+    Some(Session { id: id.into(), resume: resume.map(Arc::new) })
+}
+
+fn put_session(wanted: &mut Wanted, session: Session) -> bool {
+    let changed = wanted.session.as_ref() != Some(&session);
+    wanted.session = Some(session);
+    changed
 }
 
 struct Driver<T> {

@@ -78,6 +78,9 @@ pub struct Status {
     pub reported: Option<super::State>,
     /// Whether the wanted resume command was taken.
     pub resume_in_force: bool,
+    /// Whether Herdr may still hold the resume command of a session before this one, because this one
+    /// has none. A restart of Herdr would then bring back that session (H054).
+    pub resumes_another_session: bool,
     /// Whether everything wanted was taken.
     pub settled: bool,
     /// The last failure, until the next success.

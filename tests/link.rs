@@ -9,6 +9,8 @@ mod commands;
 mod examples;
 #[path = "link/page.rs"]
 mod page;
+#[path = "link/schema.rs"]
+mod schema;
 mod support;
 #[cfg(feature = "watch")]
 #[path = "link/watch.rs"]
@@ -23,6 +25,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::thread;
 use std::time::Duration;
 
+use schema::Conversation;
 use serde_json::{Value, json};
 use support::fake_herdr::{Behaviour, FakeHerdr};
 use support::phone::Phone;
@@ -72,6 +75,7 @@ struct Link {
     program: Child,
     stdin: Option<ChildStdin>,
     lines: Receiver<String>,
+    conversation: Conversation,
 }
 
 impl Link {
@@ -90,21 +94,30 @@ impl Link {
             stdout.lines().map_while(Result::ok).try_for_each(|line| tell.send(line))
         });
         let stdin = program.stdin.take();
-        Self { program, stdin, lines }
+        Self { program, stdin, lines, conversation: Conversation::new() }
     }
 
+    /// Any line, also one that makes no sense.
     fn write(&mut self, line: &str) {
+        self.conversation.written(line);
         writeln!(self.stdin.as_mut().unwrap(), "{line}").unwrap();
     }
 
     fn request(&mut self, id: u32, method: &str, params: &Value) {
         let request = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
-        self.write(&request.to_string());
+        let request = request.to_string();
+        self.conversation.requested(&request);
+        self.write(&request);
+    }
+
+    fn read_line(&self) -> String {
+        let line = self.lines.recv_timeout(PATIENCE).unwrap();
+        self.conversation.read(&line);
+        line
     }
 
     fn read(&self) -> Value {
-        let line = self.lines.recv_timeout(PATIENCE).unwrap();
-        serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line}"))
+        serde_json::from_str(&self.read_line()).unwrap()
     }
 
     /// One request, and its result.
@@ -296,7 +309,70 @@ fn malformed_input_is_answered_and_the_connection_lives_on() {
     let longest = "x".repeat((1 << 20) - 1 - frame.len());
     link.write(&frame.replace("\"\"", &format!("\"{longest}\"")));
     assert_eq!(link.read()["id"], 3);
+    link.write(&frame.replace("\"\"", &format!("\"{longest}x\"")));
+    let answer = link.read();
+    assert_eq!((&answer["id"], &answer["error"]["code"]), (&Value::Null, &json!(-32600)));
     assert_eq!(link.call("status", &json!({}))["agent"], "prog");
+}
+
+/// A program that reads nothing: the link says why it goes, and goes.
+#[test]
+fn a_program_that_does_not_read_is_dropped_with_a_reason() {
+    let user = User::new();
+    let mut command = user.command(PROGRAM);
+    command.args(["link", "--agent", "prog"]).stdin(Stdio::piped());
+    let mut link = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut stdin = link.stdin.take().unwrap();
+    let unread = link.stdout.take();
+    let asking = thread::spawn(move || {
+        let id = "x".repeat(10_000);
+        let request = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"status\"}}");
+        while writeln!(stdin, "{request}").is_ok() {}
+    });
+    let mut said = String::new();
+    BufReader::new(link.stderr.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "agent-presence: the link is dropped: nobody read an answer for 10 s\n");
+    drop(unread);
+    assert_eq!(link.wait().unwrap().code(), Some(0));
+    asking.join().unwrap();
+}
+
+/// A reason to be blocked is its connection's, whatever else is said, and ends with it.
+#[test]
+fn blocks_and_turns_are_those_of_the_api() {
+    let user = User::new();
+    let herdr = FakeHerdr::start(Behaviour::Answers);
+    let mut link = Link::start(&user, Some(&herdr), "");
+    link.call("open", &json!({"session": "s"}));
+    assert_eq!(link.call("turn", &json!({"session": "s"})), json!({}));
+    let login = link.call("block", &json!({"session": "s", "message": "log in"}));
+    let key = link.call("block", &json!({"session": "s", "message": "press a key"}));
+    assert_eq!((login, key), (json!({"block": 1}), json!({"block": 2})));
+    link.call("state", &json!({"session": "s", "state": "working"}));
+    assert_eq!(link.call("turn", &json!({"session": "s"})), json!({"turn": "t-1"}));
+    let phone = Phone::at(user.socket("prog"));
+    let message = |text: &'static str| {
+        herdr.wait_for_pane(|pane| {
+            pane.holder.as_ref().is_some_and(|holder| holder.message.as_deref() == Some(text))
+        });
+    };
+    message("log in");
+    link.call("unblock", &json!({"block": 1}));
+    message("press a key");
+    assert_eq!(phone.pane("s")["state"], "waiting");
+    link.request(9, "unblock", &json!({"block": 1}));
+    assert_eq!(link.read()["error"]["message"], "no `block` 1 stands here");
+    link.call("unblock", &json!({"block": 2}));
+    assert_eq!(phone.pane("s")["state"], "working");
+    herdr.wait_for_state("working");
+    // Said again after a stop, and released without a name: all of them.
+    link.call("resumed", &json!({}));
+    link.call("open", &json!({"session": "t"}));
+    assert_eq!(link.call("status", &json!({"session": "t"}))["session"], "t");
+    link.call("release", &json!({}));
+    assert_eq!(phone.state()["panes"], json!([]));
+    assert_eq!(link.call("status", &json!({"session": "t"})).get("session"), None);
+    herdr.wait_for_pane(|pane| pane.holder.is_none());
 }
 
 #[test]

@@ -124,7 +124,11 @@ impl RunningWrite {
 
     async fn lock_pane(&self, action: &Action) -> Option<OwnedMutexGuard<()>> {
         let pane = action.pane()?;
-        let lock = self.core.edit(|edit| edit.pane(pane).map(|pane| pane.lock.clone()))?;
+        let is_answer = matches!(action, Action::Answer { .. });
+        let lock = self.core.edit(|edit| {
+            let pane = edit.pane(pane)?;
+            Some(if is_answer { pane.answering.clone() } else { pane.lock.clone() })
+        })?;
         if matches!(action, Action::Stop { .. }) {
             return tokio::time::timeout(STOP_PATIENCE, lock.lock_owned()).await.ok();
         }

@@ -102,6 +102,8 @@ pub(crate) struct PaneData {
     pub(crate) partials: HashMap<String, Partial>,
     /// Writes to one pane run one after the other.
     pub(crate) lock: Arc<tokio::sync::Mutex<()>>,
+    /// Answers have a lock of their own: one is never held up by a hook.
+    pub(crate) answering: Arc<tokio::sync::Mutex<()>>,
     pub(crate) handlers: Handlers,
     /// The pane in the state, until it changes.
     pub(crate) view: Option<Json>,

@@ -23,8 +23,6 @@ pub(super) struct Command {
     in_force: Option<Arc<ResumeCommand>>,
     /// Whether Herdr may hold one, of whatever session.
     may_hold: bool,
-    /// Whether Herdr ever held one.
-    ever_held: bool,
     /// One that this Herdr called invalid.
     invalid: Option<Arc<ResumeCommand>>,
     /// One that Herdr did not accept yet.
@@ -66,13 +64,8 @@ impl Command {
 
     pub(super) fn taken(&mut self, command: &Arc<ResumeCommand>) {
         self.in_force = Some(command.clone());
-        self.held();
-        self.delayed = None;
-    }
-
-    fn held(&mut self) {
         self.may_hold = true;
-        self.ever_held = true;
+        self.delayed = None;
     }
 
     /// Takes in that a request with `command` failed. True: the command was the reason, so the request
@@ -99,7 +92,7 @@ impl Command {
                 self.delay(command, now);
             }
             _ => {
-                self.held();
+                self.may_hold = true;
                 return false;
             }
         }
@@ -133,8 +126,9 @@ impl Command {
         (session.resume.as_ref() == Some(&delayed.command)).then_some(delayed.next)?
     }
 
-    /// Whether Herdr holds the command of a session before this one, which has none.
-    pub(super) fn is_stale(&self, session: &Session) -> bool {
+    /// Whether Herdr may hold the command of a session before this one, which has none. Nothing but a
+    /// release would take it back (H054), and a switch of the session is never a release.
+    pub(super) fn is_of_another(&self, session: &Session) -> bool {
         session.resume.is_none() && self.may_hold
     }
 
@@ -147,8 +141,6 @@ impl Command {
     /// Herdr may have lost the command, or be another one by now.
     pub(super) fn forget(&mut self) {
         self.in_force = None;
-        // The release that took one back may have gone unheard.
-        self.may_hold = self.ever_held;
         self.asked = false;
         self.delayed = None;
     }

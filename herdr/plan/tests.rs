@@ -467,18 +467,32 @@ fn an_old_cli_is_learned_from_and_remembered() {
     assert!(world.sent.iter().all(|request| request.resume().is_none()));
 }
 
+/// A switch is one report, and never a release, whatever the sessions have.
 #[test]
-fn a_session_without_a_command_takes_the_old_one_back() {
+fn another_session_is_a_new_report_and_never_a_release() {
     let mut world = World::new("0.9.3");
     world.session("s1", true);
     world.report(State::Working, None);
     world.run();
-    world.take_sent();
-    world.session("s2", false);
-    world.run();
-    assert_eq!(world.pane().resume, None);
-    assert_eq!(world.shown().as_deref(), Some("working"));
-    assert_eq!(world.take_sent(), ["pane.release_agent", "pane.report_agent"]);
+    let command = |world: &mut World| world.pane().resume.clone().unwrap()[2].clone();
+    let status = |world: &World| world.plan.status(&world.wanted);
+    for (id, has_command, held) in
+        [("s2", true, "s2"), ("s3", false, "s2"), ("s4", false, "s2"), ("s5", true, "s5")]
+    {
+        world.take_sent();
+        world.session(id, has_command);
+        assert!(!status(&world).settled);
+        world.run();
+        assert_eq!(world.sent.len(), 1, "{id}: {:?}", world.sent);
+        let Request::Report { state: State::Working, session_id, .. } = &world.sent[0] else {
+            panic!("{id}: {:?}", world.sent);
+        };
+        assert_eq!(session_id.as_deref(), Some(id));
+        assert_eq!(world.shown().as_deref(), Some("working"));
+        assert_eq!(command(&mut world), held);
+        assert_eq!(status(&world).resumes_another_session, !has_command, "{id}");
+        assert!(status(&world).settled);
+    }
 }
 
 #[test]
@@ -772,8 +786,12 @@ proptest! {
         let pane = world.pane().clone();
         let holder = pane.holder.unwrap();
         prop_assert_eq!((holder.source.as_str(), holder.state.as_str()), ("src", "blocked"));
-        let command = session.and_then(|session| session.resume).map(|resume| resume.words().to_vec());
-        prop_assert_eq!(pane.resume, command.filter(|_| world.knows_commands));
+        // A session without a command leaves what is there: a switch is never a release (H054).
+        if let Some(command) = session.and_then(|session| session.resume) {
+            prop_assert_eq!(pane.resume, world.knows_commands.then(|| command.words().to_vec()));
+        }
+        let is_release = |request: &Request| request.method() == "pane.release_agent";
+        prop_assert!(!world.sent.iter().any(is_release));
         if !handed_off {
             let metadata = &pane.metadata["src"];
             prop_assert_eq!(metadata["title"].as_str(), title.as_deref());

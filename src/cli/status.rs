@@ -1,10 +1,8 @@
 //! `agent-presence status`: where the agent is seen, and how that goes.
 
-use serde_json::json;
-
 use super::inside::{Inside, PATIENCE};
 use super::{Exit, Failure, output};
-use crate::link::{StatusResult, method};
+use crate::link::{StatusParams, StatusResult, method};
 
 #[derive(Debug, clap::Args)]
 pub(super) struct Arguments {
@@ -15,24 +13,35 @@ pub(super) struct Arguments {
 
 pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let mut inside = Inside::find()?;
-    let status: StatusResult = inside.query(method::STATUS, &json!({}), PATIENCE)?;
+    // The environment still names the session that the agent began in; it may have gone over to another.
+    let params = StatusParams { session: Some(inside.session.clone()) };
+    let status: StatusResult = inside.query(method::STATUS, &params, PATIENCE)?;
     if arguments.json {
         output::print_json(&status)?;
         return Ok(Exit::Done);
     }
     output::print(&format!("agent    {}", status.agent))?;
-    output::print(&format!("session  {}", inside.session))?;
+    let session = status.session.as_deref().unwrap_or("none is open");
+    output::print(&format!("session  {session}"))?;
     output::print(&format!("Herdr    {}", herdr(&status)))?;
     output::print(&format!("Collie   {}", collie(&status)))?;
+    if let Some(link) = &status.link {
+        output::print(&format!("link     {} dropped, last: {}", link.dropped, link.reason))?;
+    }
     Ok(Exit::Done)
 }
 
 fn herdr(status: &StatusResult) -> String {
     let Some(herdr) = &status.herdr else { return "not here".to_owned() };
     let told = if herdr.settled { "up to date" } else { "not told everything yet" };
+    let but = if herdr.resumes_another_session {
+        "; after a restart it brings back an earlier session, because this one has no resume command"
+    } else {
+        ""
+    };
     match &herdr.last_error {
-        Some(error) => format!("pane {}: {told} ({error})", herdr.pane),
-        None => format!("pane {}: {told}", herdr.pane),
+        Some(error) => format!("pane {}: {told} ({error}){but}", herdr.pane),
+        None => format!("pane {}: {told}{but}", herdr.pane),
     }
 }
 

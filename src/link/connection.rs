@@ -1,7 +1,8 @@
 //! One connection of the link, from its first line to its end.
 
 use std::collections::HashMap;
-use std::io;
+use std::io::{self, Write as _};
+use std::os::fd::AsFd as _;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -13,27 +14,45 @@ use tokio::net::unix::{OwnedReadHalf, OwnedWriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
-use super::messages::{WishParams, method};
+use super::messages::{DroppedParams, LinkStatus, WishParams, method};
 use super::methods::{self, Asked, Outcome};
 use super::protocol::{ErrorObject, LINE_LIMIT, Request, Response, code, notification};
 use crate::os::peer::Peer;
-use crate::presence::{Inbox, Presence, Session, Wish};
+use crate::presence::{Block, Inbox, Presence, Session, Wish};
 
-/// How many asks may be open on one connection at once.
+/// How many asks, and how many blocks, may be open on one connection at once.
 const REQUESTS_IN_FLIGHT: usize = 256;
 
 /// For how long a reader may leave its answers lying before it is dropped.
 const SLOW_READER_LIMIT: Duration = Duration::from_secs(10);
 
-/// Sessions that were opened over the link: they stay open when their connection ends.
+/// What outlives a connection: the sessions that were opened over it, which stay open when it ends, and
+/// why it was dropped.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Opened(Arc<Mutex<Vec<Session>>>);
+pub(crate) struct Opened(Arc<Mutex<Kept>>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    sessions: Vec<Session>,
+    dropped: Option<LinkStatus>,
+}
 
 impl Opened {
     pub(super) fn add(&self, session: Session) {
-        let mut sessions = lock(&self.0);
-        sessions.retain(Session::is_open);
-        sessions.push(session);
+        let mut kept = lock(&self.0);
+        kept.sessions.retain(Session::is_open);
+        kept.sessions.push(session);
+    }
+
+    fn note_drop(&self, why: &Dropped) {
+        let mut kept = lock(&self.0);
+        let dropped = kept.dropped.as_ref().map_or(0, |before| before.dropped) + 1;
+        kept.dropped = Some(LinkStatus { dropped, reason: why.to_string() });
+    }
+
+    /// What became of connections that were dropped, for the status.
+    pub(super) fn dropped(&self) -> Option<LinkStatus> {
+        lock(&self.0).dropped.clone()
     }
 }
 
@@ -50,6 +69,18 @@ pub(crate) async fn serve(
     presence: Presence,
     opened: Opened,
 ) -> Result<(), Dropped> {
+    let served = serve_until_end(stream, presence, opened.clone()).await;
+    if let Err(dropped) = &served {
+        opened.note_drop(dropped);
+    }
+    served
+}
+
+async fn serve_until_end(
+    stream: UnixStream,
+    presence: Presence,
+    opened: Opened,
+) -> Result<(), Dropped> {
     if !Peer::of(&stream).map_err(Dropped::Unknown)?.is_same_user() {
         return Err(Dropped::OtherUser);
     }
@@ -61,6 +92,8 @@ pub(crate) async fn serve(
         answers,
         wishes: Wishes::default(),
         asks: HashMap::new(),
+        blocks: HashMap::new(),
+        blocks_given: 0,
         tasks: JoinSet::new(),
     };
     let mut writing = std::pin::pin!(write_answers(writer, to_write));
@@ -92,6 +125,9 @@ pub(super) struct Connection {
     wishes: Wishes,
     /// The open asks, by the JSON text of their requests' ids.
     asks: HashMap<String, (Session, String)>,
+    /// The reasons to be blocked, which end with the connection.
+    blocks: HashMap<u64, Block>,
+    blocks_given: u64,
     /// Asks that wait for the user, which give their requests' ids, and subscriptions.
     tasks: JoinSet<Option<String>>,
 }
@@ -219,6 +255,24 @@ impl Connection {
         })
     }
 
+    /// Keeps a reason to be blocked, and gives its number.
+    pub(super) fn keep_block(&mut self, block: Block) -> Result<u64, ErrorObject> {
+        if self.blocks.len() >= REQUESTS_IN_FLIGHT {
+            let error = format!("more than {REQUESTS_IN_FLIGHT} blocks on one connection");
+            return Err(ErrorObject::new(code::TOO_MANY_REQUESTS, error));
+        }
+        self.blocks_given += 1;
+        self.blocks.insert(self.blocks_given, block);
+        Ok(self.blocks_given)
+    }
+
+    /// The reason of this number, to be dropped.
+    pub(super) fn take_block(&mut self, number: u64) -> Result<Block, ErrorObject> {
+        self.blocks.remove(&number).ok_or_else(|| {
+            ErrorObject::new(code::INVALID_PARAMS, format!("no `block` {number} stands here"))
+        })
+    }
+
     /// Closes the card of an ask of this connection.
     pub(super) fn withdraw(&self, request: &RawValue) -> Result<(), ErrorObject> {
         let (session, ask) = self.asks.get(request.get()).ok_or_else(|| {
@@ -296,11 +350,25 @@ async fn write_answers(
                 Ok(Ok(count)) => left = &left[count..],
                 // The client went away by itself.
                 Ok(Err(_)) => return Ok(()),
-                Err(_) => return Err(Dropped::SlowReader),
+                Err(_) => {
+                    say_goodbye(&writer, left);
+                    return Err(Dropped::SlowReader);
+                }
             }
         }
     }
     Ok(())
+}
+
+/// Tells a slow reader why it is dropped, if there is room for that behind the line that it left lying:
+/// without waiting, and past tokio, which knows only that there was no room.
+fn say_goodbye(writer: &OwnedWriteHalf, left: &[u8]) {
+    let reason = Dropped::SlowReader.to_string();
+    let goodbye = notification(method::DROPPED, &DroppedParams { reason: &reason });
+    if let Ok(socket) = writer.as_ref().as_fd().try_clone_to_owned() {
+        let mut socket = std::os::unix::net::UnixStream::from(socket);
+        let _ = socket.write(&[left, &goodbye].concat());
+    }
 }
 
 /// The lock's value. None of the critical sections here can leave it half changed.
@@ -343,6 +411,56 @@ mod tests {
         };
         let (written, ()) = tokio::join!(write_answers(ours.into_split().1, to_write), reading);
         assert!(written.is_ok());
+    }
+
+    /// A reader that takes a little, but too little for the system to say that there is room, is told why
+    /// it is dropped, after the line that it left lying.
+    #[tokio::test(start_paused = true)]
+    async fn who_is_dropped_is_told_why_if_there_is_room() {
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let (answers, to_write) = mpsc::channel(64);
+        let writing = tokio::spawn(write_answers(ours.into_split().1, to_write));
+        let line = [vec![b'x'; 4095], vec![b'\n']].concat();
+        while tokio::time::timeout(Duration::from_secs(1), answers.reserve()).await.is_ok() {
+            answers.send(line.clone()).await.unwrap();
+        }
+        let mut read = vec![0; 16 * 1024];
+        theirs.read_exact(&mut read).await.unwrap();
+        assert!(matches!(writing.await.unwrap(), Err(Dropped::SlowReader)));
+        theirs.read_to_end(&mut read).await.unwrap();
+        let text = String::from_utf8(read).unwrap();
+        let mut lines = text.lines().rev();
+        let goodbye: Value = serde_json::from_str(lines.next().unwrap()).unwrap();
+        assert_eq!(goodbye["method"], "dropped");
+        assert_eq!(goodbye["params"]["reason"], "nobody read an answer for 10 s");
+        assert!(lines.all(|line| line.len() == 4095), "whole lines before it");
+    }
+
+    /// Why a connection was dropped is in the status, for who asks on another one.
+    #[tokio::test(start_paused = true)]
+    async fn the_status_tells_of_a_connection_that_was_dropped() {
+        let presence = Presence::builder("toy").without_collie().without_herdr().start().unwrap();
+        let opened = Opened::default();
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let serving = tokio::spawn(serve(ours, presence.clone(), opened.clone()));
+        // Its answers are as long as the requests' ids, and nobody reads them.
+        let id = "x".repeat(10_000);
+        let request = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"status\"}}\n");
+        let begun = tokio::time::Instant::now();
+        while theirs.write_all(request.as_bytes()).await.is_ok() {}
+        assert!(matches!(serving.await.unwrap(), Err(Dropped::SlowReader)));
+        assert_eq!(begun.elapsed(), SLOW_READER_LIMIT);
+
+        let (ours, mut theirs) = UnixStream::pair().unwrap();
+        let serving = tokio::spawn(serve(ours, presence, opened));
+        theirs.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}\n").await.unwrap();
+        let mut answer = String::new();
+        BufReader::new(&mut theirs).read_line(&mut answer).await.unwrap();
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let link = serde_json::json!({"dropped": 1, "reason": "nobody read an answer for 10 s"});
+        assert_eq!(answer["result"]["link"], link);
+        drop(theirs);
+        assert!(serving.await.unwrap().is_ok());
     }
 
     #[test]

@@ -16,12 +16,19 @@ pub(crate) mod method {
     pub(crate) const TITLE: &str = "title";
     /// Herdr shows this session: [`super::SessionParams`].
     pub(crate) const FOREGROUND: &str = "foreground";
-    /// The user quit: [`super::SessionParams`].
+    /// The user quit: [`super::ReleaseParams`].
     pub(crate) const RELEASE: &str = "release";
     /// A conversation is over, and the agent is not: [`super::SessionParams`].
     pub(crate) const CLOSE: &str = "close";
     /// What the agent is doing: [`super::StateParams`].
     pub(crate) const STATE: &str = "state";
+    /// A reason to be blocked, for a part of the agent that does not know what the other parts do:
+    /// [`super::BlockParams`] to [`super::BlockResult`].
+    pub(crate) const BLOCK: &str = "block";
+    /// That reason is gone: [`super::UnblockParams`].
+    pub(crate) const UNBLOCK: &str = "unblock";
+    /// The running turn, or the last one: [`super::SessionParams`] to [`super::TurnResult`].
+    pub(crate) const TURN: &str = "turn";
     /// A line in the chat: [`super::SayParams`] to [`super::SayResult`].
     pub(crate) const SAY: &str = "say";
     /// Any item of the chat: [`super::ItemParams`].
@@ -36,8 +43,11 @@ pub(crate) mod method {
     pub(crate) const APPROVE: &str = "approve";
     /// Closes the card of an open `ask` or `approve`: [`super::WithdrawParams`].
     pub(crate) const WITHDRAW: &str = "withdraw";
-    /// Where the presence is seen, and how that goes: nothing to [`super::StatusResult`].
+    /// Where the presence is seen, and how that goes: [`super::StatusParams`] to
+    /// [`super::StatusResult`].
     pub(crate) const STATUS: &str = "status";
+    /// The agent was stopped and goes on.
+    pub(crate) const RESUMED: &str = "resumed";
     /// From now on, wishes come to this connection: [`super::SubscribeParams`].
     pub(crate) const SUBSCRIBE: &str = "subscribe";
     /// The agent takes up a wish: [`super::AcceptParams`].
@@ -46,6 +56,8 @@ pub(crate) mod method {
     pub(crate) const REFUSE: &str = "refuse";
     /// Not a method but a notification to the agent: [`super::WishParams`].
     pub(crate) const WISH: &str = "wish";
+    /// The last notification to a connection that is dropped: [`super::DroppedParams`].
+    pub(crate) const DROPPED: &str = "dropped";
 }
 
 /// A state as the link writes it.
@@ -96,6 +108,51 @@ pub(crate) struct TitleParams {
 #[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SessionParams {
     pub(crate) session: String,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct ReleaseParams {
+    /// Default: all of them.
+    #[serde(default)]
+    pub(crate) session: Option<String>,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct BlockParams {
+    pub(crate) session: String,
+    /// Why.
+    pub(crate) message: String,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct BlockResult {
+    /// Names the reason on this connection.
+    pub(crate) block: u64,
+}
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct UnblockParams {
+    pub(crate) block: u64,
+}
+
+#[derive(Debug, Serialize)]
+pub(crate) struct TurnResult {
+    /// None before the first turn.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) turn: Option<String>,
+}
+
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct StatusParams {
+    /// The session that is asked about.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<String>,
+}
+
+/// Why a connection is dropped.
+#[derive(Debug, Serialize)]
+pub(crate) struct DroppedParams<'a> {
+    pub(crate) reason: &'a str,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -333,10 +390,15 @@ impl<'a> WishParams<'a> {
 #[serde(rename_all = "camelCase")]
 pub(crate) struct StatusResult {
     pub(crate) agent: String,
+    /// The session that was asked about, or the one that took its place, while it is open.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) session: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) herdr: Option<HerdrStatus>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) collie: Option<CollieStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) link: Option<LinkStatus>,
 }
 
 /// How the Herdr face is.
@@ -364,6 +426,9 @@ pub(crate) struct HerdrStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) last_error: Option<String>,
     pub(crate) seq: u64,
+    /// A restart of Herdr may bring back a session before this one, which has no resume command.
+    #[serde(default)]
+    pub(crate) resumes_another_session: bool,
 }
 
 /// How the Collie face is: the socket that it serves, or why none.
@@ -373,4 +438,13 @@ pub(crate) struct CollieStatus {
     pub(crate) socket: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) off: Option<String>,
+}
+
+/// What became of connections of the link that were not ended by their clients.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct LinkStatus {
+    /// How many were dropped.
+    pub(crate) dropped: u64,
+    /// Why, the last time.
+    pub(crate) reason: String,
 }

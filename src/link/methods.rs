@@ -10,8 +10,9 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::messages::{
     AcceptParams, ActionsParams, ApproveParams, ApproveResult, AskParams, AskResult, AskWord,
-    ItemParams, OpenParams, RefuseParams, SayKind, SayParams, SayResult, SessionParams,
-    StartersParams, StateParams, SubscribeParams, TitleParams, WithdrawParams, method,
+    BlockParams, BlockResult, ItemParams, OpenParams, RefuseParams, ReleaseParams, SayKind,
+    SayParams, SayResult, SessionParams, StartersParams, StateParams, StatusParams,
+    SubscribeParams, TitleParams, TurnResult, UnblockParams, WithdrawParams, method,
 };
 use super::protocol::{ErrorObject, Request, code};
 use super::status::status;
@@ -99,8 +100,10 @@ pub(super) fn run(
             done()
         }
         method::RELEASE => {
-            let SessionParams { session: id } = params(request)?;
-            session(presence, &id)?.release();
+            match params(request)? {
+                ReleaseParams { session: Some(id) } => session(presence, &id)?.release(),
+                ReleaseParams { session: None } => presence.release(),
+            }
             done()
         }
         method::CLOSE => {
@@ -116,9 +119,24 @@ pub(super) fn run(
             session.publish();
             done()
         }
+        method::BLOCK => {
+            let BlockParams { session: id, message } = params(request)?;
+            let block = session(presence, &id)?.block(&message);
+            let block = connection.keep_block(block)?;
+            result(&BlockResult { block })
+        }
+        method::UNBLOCK => {
+            let UnblockParams { block } = params(request)?;
+            drop(connection.take_block(block)?);
+            done()
+        }
+        method::TURN => {
+            let SessionParams { session: id } = params(request)?;
+            result(&TurnResult { turn: session(presence, &id)?.turn() })
+        }
         method::SAY => {
             let id = say(presence, params(request)?)?;
-            to_value(&SayResult { id }).map(|result| Outcome::Done(Ok(result)))
+            result(&SayResult { id })
         }
         method::ITEM => {
             let ItemParams { session: id, item } = params(request)?;
@@ -142,7 +160,14 @@ pub(super) fn run(
             connection.withdraw(&request)?;
             done()
         }
-        method::STATUS => to_value(&status(presence)).map(|status| Outcome::Done(Ok(status))),
+        method::STATUS => {
+            let params: StatusParams = params(request)?;
+            result(&status(presence, &params, &connection.opened))
+        }
+        method::RESUMED => {
+            presence.resumed();
+            done()
+        }
         method::SUBSCRIBE => {
             let SubscribeParams { session: id } = params(request)?;
             Ok(Outcome::Subscribed(match id {
@@ -165,6 +190,10 @@ pub(super) fn run(
             Err(ErrorObject::new(code::METHOD_NOT_FOUND, error))
         }
     }
+}
+
+fn result(result: &impl Serialize) -> Result<Outcome, ErrorObject> {
+    to_value(result).map(|result| Outcome::Done(Ok(result)))
 }
 
 fn to_value(result: &impl Serialize) -> Result<Value, ErrorObject> {
@@ -267,6 +296,9 @@ fn ask(presence: &Presence, params: AskParams) -> Result<Asked, ErrorObject> {
 
 fn approve(presence: &Presence, params: ApproveParams) -> Result<Asked, ErrorObject> {
     let session = session(presence, &params.session)?;
+    if params.arguments.as_ref().is_some_and(|arguments| !arguments.get().starts_with('{')) {
+        return Err(invalid(&"`arguments` has to be an object"));
+    }
     let mut question = session.approve(&params.tool, params.arguments);
     if let Some(reason) = &params.reason {
         question = question.reason(reason);

@@ -20,7 +20,7 @@ pub(crate) use client::{CallError, Client};
 pub(crate) use connection::{Opened, serve};
 pub(crate) use messages::{
     ApproveParams, ApproveResult, AskParams, AskResult, AskWord, HerdrStatus, OpenParams, SayKind,
-    SayParams, SessionParams, StateParams, StateWord, StatusResult, method,
+    SayParams, SessionParams, StateParams, StateWord, StatusParams, StatusResult, method,
 };
 pub(crate) use protocol::code;
 pub(crate) use server::Server;

@@ -1,10 +1,11 @@
 //! How the faces are, in the link's words.
 
-use super::messages::{CollieStatus, HerdrStatus, StateWord, StatusResult};
+use super::connection::Opened;
+use super::messages::{CollieStatus, HerdrStatus, StateWord, StatusParams, StatusResult};
 use crate::herdr::{self, Ownership, ReadBack, TransportKind};
-use crate::presence::{FaceStatus, Presence};
+use crate::presence::{FaceStatus, Presence, Session};
 
-pub(super) fn status(presence: &Presence) -> StatusResult {
+pub(super) fn status(presence: &Presence, params: &StatusParams, opened: &Opened) -> StatusResult {
     let status = presence.status();
     let herdr = match (status.herdr, presence.herdr_status()) {
         (FaceStatus::On(pane), Some(herdr)) => Some(herdr_status(pane, herdr)),
@@ -15,7 +16,14 @@ pub(super) fn status(presence: &Presence) -> StatusResult {
         FaceStatus::Off(why) => Some(CollieStatus { socket: None, off: Some(why) }),
         FaceStatus::Absent => None,
     };
-    StatusResult { agent: presence.agent().to_owned(), herdr, collie }
+    let session = params.session.as_deref().and_then(|id| presence.find(id));
+    StatusResult {
+        agent: presence.agent().to_owned(),
+        session: session.filter(Session::is_open).map(|session| session.id().to_owned()),
+        herdr,
+        collie,
+        link: opened.dropped(),
+    }
 }
 
 fn herdr_status(pane: String, status: herdr::Status) -> HerdrStatus {
@@ -53,5 +61,6 @@ fn herdr_status(pane: String, status: herdr::Status) -> HerdrStatus {
         ownership: ownership.to_owned(),
         last_error: status.last_error,
         seq: status.seq,
+        resumes_another_session: status.resumes_another_session,
     }
 }

@@ -157,11 +157,12 @@ impl SessionInner {
         let was_idle = before.is_some_and(|before| before.state == State::Idle);
         let becomes_active = was_idle && shown.state != State::Idle;
         if becomes_active && !foreground.is_named && !foreground.shows(self) && !self.has_ended() {
-            foreground.session = Arc::downgrade(self);
-            self.introduce(&presence, reporter);
+            foreground.show(self);
         }
-        if foreground.shows(self) {
+        if foreground.tells_of(self) {
             reporter.report(herdr_state(shown.state), shown.message.as_deref());
+        } else if foreground.shows(self) {
+            self.introduce(&presence, &mut foreground, shown);
         }
     }
 
@@ -174,18 +175,27 @@ impl SessionInner {
         if foreground.shows(self) || (foreground.is_named && !is_named && foreground.is_open()) {
             return;
         }
-        foreground.session = Arc::downgrade(self);
-        if let Some(reporter) = &presence.reporter {
-            self.introduce(&presence, reporter);
-            if let Some(told) = &*told {
-                reporter.report(herdr_state(told.state), told.message.as_deref());
-            }
+        foreground.show(self);
+        if let Some(told) = &*told {
+            self.introduce(&presence, &mut foreground, told);
         }
     }
 
-    /// Tells Herdr whose states follow.
-    fn introduce(&self, presence: &Inner, reporter: &herdr::Reporter) {
-        reporter.session(self.id.as_str(), lock(&self.resume).clone());
+    /// Whether Herdr shows this session because it was named.
+    pub(super) fn is_named_in_the_foreground(&self) -> bool {
+        self.presence.upgrade().is_some_and(|presence| {
+            let foreground = lock(&presence.foreground);
+            foreground.is_named && foreground.shows(self)
+        })
+    }
+
+    /// Tells Herdr of another session than before, and of its state with it: the state of the one before
+    /// is never reported as this one's.
+    fn introduce(&self, presence: &Inner, foreground: &mut Foreground, shown: &Shown) {
+        foreground.is_introduced = true;
+        let Some(reporter) = &presence.reporter else { return };
+        let (resume, message) = (lock(&self.resume).clone(), shown.message.as_deref());
+        reporter.switch(self.id.as_str(), resume, herdr_state(shown.state), message);
         reporter.metadata(self.metadata(presence));
     }
 
@@ -206,7 +216,7 @@ impl SessionInner {
         let Some(presence) = self.presence.upgrade() else { return };
         *lock(&self.title) = Some(title.to_owned());
         let foreground = lock(&presence.foreground);
-        if let (Some(reporter), true) = (&presence.reporter, foreground.shows(self)) {
+        if let (Some(reporter), true) = (&presence.reporter, foreground.tells_of(self)) {
             reporter.metadata(self.metadata(&presence));
         }
     }
@@ -239,6 +249,8 @@ impl SessionInner {
 #[derive(Debug, Default)]
 pub(super) struct Foreground {
     session: Weak<SessionInner>,
+    /// Herdr was told so. Before its first state, a session is not.
+    is_introduced: bool,
     /// It was named, so others do not come to the foreground by being active.
     is_named: bool,
 }
@@ -246,6 +258,16 @@ pub(super) struct Foreground {
 impl Foreground {
     pub(super) fn shows(&self, session: &SessionInner) -> bool {
         std::ptr::eq(self.session.as_ptr(), session)
+    }
+
+    /// Whether Herdr is told of this session.
+    pub(super) fn tells_of(&self, session: &SessionInner) -> bool {
+        self.is_introduced && self.shows(session)
+    }
+
+    fn show(&mut self, session: &Arc<SessionInner>) {
+        self.session = Arc::downgrade(session);
+        self.is_introduced = false;
     }
 
     fn is_open(&self) -> bool {

@@ -119,7 +119,8 @@ impl SessionBuilder {
         let inner = Arc::new(SessionInner::new(presence, id, pane, self.title, self.resume));
         sessions.push(Arc::downgrade(&inner));
         drop(sessions);
-        inner.come_to_the_foreground(false);
+        let takes_over = |(old, _): &(Session, Old)| old.inner().is_named_in_the_foreground();
+        inner.come_to_the_foreground(self.replaces.as_ref().is_some_and(takes_over));
         if let Some((old, pane)) = self.replaces {
             old.replaced_by(&inner, pane);
         }

@@ -157,7 +157,7 @@ impl Session {
         let inner = self.inner();
         *lock(&inner.resume) = Some(command.clone());
         let foreground = lock(&self.presence.foreground);
-        if let (Some(reporter), true) = (&self.presence.reporter, foreground.shows(inner)) {
+        if let (Some(reporter), true) = (&self.presence.reporter, foreground.tells_of(inner)) {
             reporter.session(inner.id(), Some(command));
         }
         Ok(())

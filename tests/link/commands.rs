@@ -79,7 +79,9 @@ fn a_session_switch_is_a_new_report_and_the_commands_follow_it() {
     let herdr = FakeHerdr::start(Behaviour::Answers);
     let script = "ap state working; ap session next --title Next -- toy --resume next; \
                   ap state blocked --message 'log in'; ap say hello; ap status; \
-                  until [ -e \"$HOME/go\" ]; do sleep 0.02; done; ap release";
+                  until [ -e \"$HOME/go\" ]; do sleep 0.02; done; \
+                  ap session last; until ap status | grep -q 'up to date'; do sleep 0.02; done; \
+                  ap status; ap release; ap status";
     let child = wrap(&user, Some(&herdr), script).spawn().unwrap();
     let phone = Phone::at(user.socket("toy"));
     phone.wait_ready();
@@ -99,7 +101,15 @@ fn a_session_switch_is_a_new_report_and_the_commands_follow_it() {
     fs::write(user.path().join("go"), "").unwrap();
     let output = child.wait_with_output().unwrap();
     let output = String::from_utf8_lossy(&output.stdout).into_owned();
-    assert!(output.starts_with("agent    toy\nsession  s\nHerdr    pane w1:p1"), "{output}");
+    let lines: Vec<_> = output.lines().collect();
+    assert_eq!(lines[..2], ["agent    toy", "session  next"], "{output}");
+    assert!(lines[2].starts_with("Herdr    pane w1:p1: "), "{output}");
+    let stale = "; after a restart it brings back an earlier session, because this one has no resume command";
+    assert_eq!(
+        (lines[5], lines[6]),
+        ("session  last", &*format!("Herdr    pane w1:p1: up to date{stale}"))
+    );
+    assert_eq!(lines[9], "session  none is open");
     herdr.wait_for_pane(|pane| pane.holder.is_none());
 }
 

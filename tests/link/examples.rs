@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use serde_json::json;
 
 use crate::User;
+use crate::schema::{check_recorded, recorder};
 use crate::support::phone::Phone;
 
 const EXAMPLES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/examples");
@@ -53,6 +54,13 @@ fn play(mut example: Command, phone: &Phone) {
     assert!(!phone.socket().exists(), "and it left nothing behind");
 }
 
+/// As [`play`], and what was said over the link is held to its schema.
+fn play_recorded(mut example: Command, user: &User) {
+    example.env("AGENT_PRESENCE_BIN", recorder(user));
+    play(example, &Phone::at(user.socket("example-agent")));
+    check_recorded(user.path());
+}
+
 fn is_here(program: &str) -> bool {
     let found = Command::new(program).arg("--version").stdout(Stdio::null()).status();
     let is_here = found.is_ok_and(|status| status.success());
@@ -84,7 +92,7 @@ fn in_python() {
         let user = User::new();
         let mut command = user.command("python3");
         command.arg(format!("{EXAMPLES}/agent.py"));
-        play(command, &Phone::at(user.socket("example-agent")));
+        play_recorded(command, &user);
     }
 }
 
@@ -94,6 +102,6 @@ fn in_node() {
         let user = User::new();
         let mut command = user.command("node");
         command.arg(format!("{EXAMPLES}/agent.mjs"));
-        play(command, &Phone::at(user.socket("example-agent")));
+        play_recorded(command, &user);
     }
 }

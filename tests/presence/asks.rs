@@ -3,10 +3,11 @@
 use std::thread;
 use std::time::Duration;
 
-use agent_presence::collie::{DecidedBy, Field, FieldKind};
+use agent_presence::collie::{ActionView, DecidedBy, Field, FieldKind};
 use serde_json::json;
 
 use crate::rig;
+use crate::support::phone::Phone;
 
 #[test]
 fn four_kinds_are_asked_and_answered() {
@@ -144,4 +145,36 @@ fn any_executor_can_await() {
     let verdict = pollster::block_on(async { session.approve("b", ()).await });
     assert!(verdict.unwrap().approved);
     user.join().unwrap();
+}
+
+/// A stop, a steer and a tap that wait for an agent which does not look hold no answer up.
+#[test]
+fn no_answer_waits_for_a_wish_that_nobody_takes() {
+    let rig = rig();
+    let session = rig.presence.session("s").open().unwrap();
+    session.actions([ActionView::new("retry", "Retry")]).unwrap();
+    session.working();
+    let ask = session.approve("rm", ()).raise().unwrap();
+    let socket = rig.phone.socket();
+    let post = |path: &str, body: serde_json::Value| Phone::at(socket).post(path, &body);
+    thread::scope(|scope| {
+        let stop = scope.spawn(|| post("panes/s/stop", json!({"requestId": "stop"})));
+        // It waits for the agent, and the others behind it.
+        let inbox = session.inbox();
+        let taken = inbox.wait().unwrap();
+        let steer = scope.spawn(|| {
+            post("panes/s/send", json!({"requestId": "steer", "text": "no", "steer": true}))
+        });
+        let tap = scope.spawn(|| post("panes/s/actions/retry", json!({"requestId": "tap"})));
+        let reply = rig.phone.answer("s", ask.id(), &json!({"optionIds": ["allow"]}));
+        assert_eq!(reply.status, 200);
+        assert!(ask.wait().approved);
+        assert!(!stop.is_finished() && !steer.is_finished() && !tap.is_finished());
+        taken.accept();
+        assert_eq!(stop.join().unwrap().status, 200);
+        for _ in 0..2 {
+            inbox.wait().unwrap().accept();
+        }
+        assert_eq!((steer.join().unwrap().status, tap.join().unwrap().status), (200, 200));
+    });
 }

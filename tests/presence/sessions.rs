@@ -98,6 +98,49 @@ fn a_switch_is_a_new_report_and_never_a_release() {
     assert_eq!(releases(&rig.herdr), 1);
 }
 
+/// Whatever the two sessions have: one report that names the new one, and nobody's state for another's.
+#[test]
+fn a_switch_with_the_same_state_and_no_command_is_a_report_too() {
+    let rig = rig();
+    let opening = rig.presence.session("first").resume(["my-agent", "--resume", "first"]).unwrap();
+    let first = opening.open().unwrap();
+    first.foreground();
+    rig.herdr.wait_for_state("idle");
+    first.blocked("log in");
+    rig.herdr.wait_for_state("blocked");
+    // It takes over the place in the foreground, also of a session that was named.
+    let second = rig.presence.session("second").replaces(&first, Old::Closes).open().unwrap();
+    rig.herdr.wait_for_state("idle");
+    let third = rig.presence.session("third").replaces(&second, Old::Closes).open().unwrap();
+    let names = |request: &crate::support::fake_herdr::Request| {
+        request.params["agent_session_id"] == "third"
+    };
+    assert_eq!(rig.herdr.wait_for(names).state(), Some("idle"));
+    third.working();
+    rig.herdr.wait_for_state("working");
+    let reports: Vec<_> = rig
+        .herdr
+        .requests()
+        .into_iter()
+        .filter_map(|request| {
+            let session = request.params["agent_session_id"].as_str()?.to_owned();
+            Some((session, request.state()?.to_owned()))
+        })
+        .collect();
+    let expected = [
+        ("first", "idle"),
+        ("first", "blocked"),
+        ("second", "idle"),
+        ("third", "idle"),
+        ("third", "working"),
+    ];
+    assert_eq!(reports, expected.map(|(id, state)| (id.to_owned(), state.to_owned())));
+    assert_eq!(releases(&rig.herdr), 0);
+    // The command of the first one is still in force, and the status says so.
+    assert_eq!(rig.herdr.pane("w1:p1").resume.unwrap()[2], "first");
+    assert!(rig.presence.herdr_status().unwrap().resumes_another_session);
+}
+
 #[test]
 fn items_of_all_kinds_are_in_the_chat_and_a_reply_grows() {
     let rig = rig();
