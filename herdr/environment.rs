@@ -101,6 +101,11 @@ impl Environment {
         &self.socket_path
     }
 
+    /// The folder of the pane's session: that of its socket (H092).
+    pub fn session_folder(&self) -> Option<&Path> {
+        self.socket_path.parent()
+    }
+
     /// The name of Herdr's session, in a named one.
     pub fn session(&self) -> Option<&str> {
         self.session.as_deref()

@@ -36,6 +36,8 @@ pub struct Inspection {
     pub holder: Option<String>,
     /// The state that Herdr shows (`idle`, `working`, `blocked`, `done`, `unknown`).
     pub shown_state: Option<String>,
+    /// Whether the pane's shell itself is in front, and no program. None: Herdr does not say.
+    pub shell_in_front: Option<bool>,
     /// Whether the pane is ours.
     pub ownership: Ownership,
     /// Herdr's program, by its absolute path.
@@ -70,6 +72,7 @@ impl Inspection {
             takes_resume_commands: None,
             holder: None,
             shown_state: None,
+            shell_in_front: None,
             ownership: Ownership::Unchecked,
         };
         runtime.block_on(async {
@@ -86,7 +89,10 @@ impl Inspection {
     }
 
     fn take_process(&mut self, outcome: Result<Reply, TransportError>) {
-        let shell_pid = outcome.ok().and_then(|reply| reply.answer.process?.shell_pid);
+        let process = outcome.ok().and_then(|reply| reply.answer.process).unwrap_or_default();
+        let shell_pid = process.shell_pid;
+        let in_front = process.foreground_process_group_id;
+        self.shell_in_front = shell_pid.zip(in_front).map(|(shell, in_front)| shell == in_front);
         self.ownership = Ownership::of(shell_pid, session_of);
     }
 

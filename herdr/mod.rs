@@ -38,8 +38,9 @@
 //! - `slots`: what is wanted, one slot for each field; `latest`: the newest value only.
 //! - `plan`: what to send next, and what an answer means. No I/O.
 //! - `sequence`: the rising number of each report, kept on disk.
-//! - `report`: every JSON name and every CLI word of Herdr's.
+//! - `report`: every JSON name and every CLI word of Herdr's reports.
 //! - `transport`: the socket, and the CLI as its fallback.
+//! - `sessions`: named sessions, by the program; its words and what it saves.
 //! - `status`, `inspect`: what `doctor` tells.
 //!
 //! How Herdr behaves is written down in `herdr/PROTOCOL.md`, by numbers such as `H012`.
@@ -54,6 +55,7 @@ mod report;
 mod reporter;
 mod resume_command;
 mod sequence;
+mod sessions;
 mod slots;
 mod status;
 mod sync;
@@ -68,4 +70,5 @@ pub use report::State;
 pub use reporter::{Reporter, ReporterOptions};
 pub use resume_command::{ResumeCommand, ResumeCommandError};
 pub use sequence::default_state_folder;
+pub use sessions::{NamedSession, Sessions, SessionsError, saved_commands, write_quiet_config};
 pub use status::{Ownership, ReadBack, Status, TransportKind};

@@ -281,6 +281,7 @@ pub(super) struct PaneView {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 pub(super) struct ProcessView {
     pub(super) shell_pid: Option<u32>,
+    pub(super) foreground_process_group_id: Option<u32>,
 }
 
 /// A typed error of Herdr's.

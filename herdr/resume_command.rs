@@ -132,6 +132,17 @@ impl ResumeCommand {
         &self.0
     }
 
+    /// The line that Herdr types to restore the session, without the key at its end (H055).
+    ///
+    /// ```
+    /// use agent_presence::herdr::ResumeCommand;
+    /// let command = ResumeCommand::new(["my-agent", "--resume", "sess 42", ""]).unwrap();
+    /// assert_eq!(command.typed_line(), "my-agent --resume 'sess 42' ''");
+    /// ```
+    pub fn typed_line(&self) -> String {
+        self.0.iter().map(|word| quoted(word)).collect::<Vec<_>>().join(" ")
+    }
+
     /// Where the program is on `PATH`, the first thing that a restored shell looks for. None: it would
     /// say "command not found".
     pub fn program_on_path(&self) -> Option<PathBuf> {
@@ -179,6 +190,15 @@ fn check_word(word: &str, place: usize) -> Result<(), ResumeCommandError> {
         return Err(ResumeCommandError::Backslash { place });
     }
     Ok(())
+}
+
+/// A word as Herdr quotes it. There is no apostrophe in it.
+fn quoted(word: &str) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"_-./:@%+=".contains(&byte);
+    if !word.is_empty() && word.bytes().all(is_plain) {
+        return word.to_owned();
+    }
+    format!("'{word}'")
 }
 
 /// The length of the line with every word in apostrophes: the longest that Herdr can make of it.
@@ -277,9 +297,10 @@ mod tests {
             argv.extend(rest);
             if let Ok(command) = ResumeCommand::new(argv.clone()) {
                 let quoted: Vec<_> = command.words().iter().map(|word| format!("'{word}'")).collect();
-                let line = quoted.join(" ");
-                prop_assert!(line.len() <= LINE_LIMIT);
-                prop_assert_eq!(shell_words::split(&line).unwrap(), argv);
+                for line in [quoted.join(" "), command.typed_line()] {
+                    prop_assert!(line.len() <= LINE_LIMIT);
+                    prop_assert_eq!(shell_words::split(&line).unwrap(), argv.clone());
+                }
             }
         }
 

@@ -18,6 +18,8 @@ mod life;
 mod processes;
 #[path = "herdr/real.rs"]
 mod real;
+#[path = "herdr/restoring.rs"]
+mod restoring;
 mod support;
 
 use agent_presence::herdr::{

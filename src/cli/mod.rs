@@ -13,6 +13,7 @@ mod say;
 mod session;
 mod state;
 mod status;
+mod verify_restore;
 #[cfg(feature = "watch")]
 mod watch;
 mod wrap;
@@ -53,6 +54,11 @@ enum Command {
     Link(link::Arguments),
     /// See what works here, what does not, and what to do about it.
     Doctor(doctor::Arguments),
+    /// See whether an agent comes back after a restart of Herdr, in a throwaway session.
+    VerifyRestore(verify_restore::Arguments),
+    /// For `verify-restore`: write down what has arrived.
+    #[command(hide = true)]
+    Probe(verify_restore::probe::Arguments),
     /// Give an agent to Collie: print the line that does it, or do it.
     Attach(attach::Arguments),
     /// See and answer what the phone shows, in this terminal.
@@ -69,7 +75,7 @@ enum Exit {
     Failed = 1,
     /// The command line makes no sense.
     Usage = 2,
-    /// There is no presence here, or nobody to ask.
+    /// There is no presence here, or nobody to ask; for `verify-restore`: no Herdr.
     NoPresence = 3,
     /// `approve`: denied; `ask`: closed without an answer.
     Denied = 4,
@@ -121,6 +127,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
         Command::Status(arguments) => status::run(&arguments),
         Command::Link(arguments) => link::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::VerifyRestore(arguments) => verify_restore::run(arguments),
+        Command::Probe(arguments) => verify_restore::probe::run(&arguments),
         Command::Attach(arguments) => attach::run(arguments),
         #[cfg(feature = "watch")]
         Command::Watch(arguments) => watch::run(arguments),

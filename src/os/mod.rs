@@ -2,6 +2,7 @@
 //! terminals. All `unsafe` code is here or in `wrap`, and all types of nix stay here.
 
 pub(crate) mod clock;
+pub(crate) mod console;
 pub(crate) mod folders;
 pub(crate) mod kept_file;
 pub(crate) mod leader;

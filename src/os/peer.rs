@@ -132,7 +132,7 @@ struct Process {
 }
 
 /// Whether `pid` is below `ancestor`; `None` if the tree changed during the look.
-fn is_below(pid: i32, ancestor: i32) -> Option<bool> {
+pub(super) fn is_below(pid: i32, ancestor: i32) -> Option<bool> {
     let mut child = process(pid)?;
     loop {
         if child.parent == ancestor {

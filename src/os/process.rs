@@ -1,6 +1,9 @@
 //! What the system tells about processes, and how to end a group of them.
 
-use nix::sys::signal::{Signal, killpg};
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::{Pid, getsid};
 
 /// The session of process `pid`, named by its leader's id; `None` asks for our own. No answer: there is
@@ -19,6 +22,34 @@ pub(crate) fn kill_group(leader: u32) {
     if let Some(leader) = i32::try_from(leader).ok().filter(|leader| *leader > 1) {
         // The group may be gone already, which is what was wanted.
         let _ = killpg(Pid::from_raw(leader), Signal::SIGKILL);
+    }
+}
+
+/// Ends every process below this one, and reaps those that are its children, for at most `limit`. Only for
+/// a process that waits for none of them otherwise.
+///
+/// A process that left its parents on purpose (a double fork) is found only where this process is a child
+/// subreaper. Linux only: elsewhere nobody is found.
+pub(crate) fn kill_all_below(limit: Duration) {
+    let own = std::process::id().cast_signed();
+    let end = Instant::now() + limit;
+    loop {
+        while matches!(waitpid(None, Some(WaitPidFlag::WNOHANG)), Ok(status) if status != WaitStatus::StillAlive)
+        {
+        }
+        let below: Vec<i32> = std::fs::read_dir("/proc")
+            .into_iter()
+            .flatten()
+            .filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok())
+            .filter(|pid| super::peer::is_below(*pid, own) == Some(true))
+            .collect();
+        if below.is_empty() || Instant::now() > end {
+            return;
+        }
+        for pid in below {
+            let _ = kill(Pid::from_raw(pid), Signal::SIGKILL);
+        }
+        std::thread::sleep(Duration::from_millis(2));
     }
 }
 

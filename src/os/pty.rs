@@ -2,7 +2,7 @@
 
 use std::ffi::CString;
 use std::io;
-use std::os::fd::{AsFd, BorrowedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 
 use nix::fcntl::{FcntlArg, FdFlag, OFlag, fcntl, open};
 use nix::pty::{PtyMaster, grantpt, posix_openpt, unlockpt};
@@ -19,8 +19,9 @@ pub(crate) struct Master {
 }
 
 impl Master {
-    /// A new pseudoterminal of the given size and modes.
-    pub(crate) fn open(size: Size, modes: &Modes) -> io::Result<Self> {
+    /// A new pseudoterminal of the given size and modes; without modes, those of a terminal that was
+    /// just opened.
+    pub(crate) fn open(size: Size, modes: Option<&Modes>) -> io::Result<Self> {
         let master = posix_openpt(OFlag::O_RDWR | OFlag::O_NOCTTY)?;
         fcntl(&master, FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC))?;
         fcntl(&master, FcntlArg::F_SETFL(OFlag::O_RDWR | OFlag::O_NONBLOCK))?;
@@ -28,18 +29,22 @@ impl Master {
         unlockpt(&master)?;
         let name = CString::new(slave_name(&master)?)?;
         set_size(master.as_fd(), size)?;
-        let slave = open(
-            name.as_c_str(),
-            OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC,
-            Mode::empty(),
-        )?;
-        modes.set(slave.as_fd())?;
+        if let Some(modes) = modes {
+            let flags = OFlag::O_RDWR | OFlag::O_NOCTTY | OFlag::O_CLOEXEC;
+            let slave = open(name.as_c_str(), flags, Mode::empty())?;
+            modes.set(slave.as_fd())?;
+        }
         Ok(Self { master, name })
     }
 
     /// The path of the agent's end.
     pub(crate) fn name(&self) -> &CString {
         &self.name
+    }
+
+    /// The descriptor alone.
+    pub(crate) fn into_fd(self) -> OwnedFd {
+        self.master.into()
     }
 
     /// The process group that has the agent's end now: what Ctrl-C would reach.

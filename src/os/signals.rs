@@ -37,6 +37,10 @@ pub(crate) const HANDED_ON: [Signal; 8] = [
     Signal::SIGWINCH,
 ];
 
+/// The signals that ask for the end.
+pub(crate) const ENDING: [Signal; 4] =
+    [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM];
+
 /// The signals that end this process at once: the terminal is given back before.
 const FATAL: [Signal; 6] = [
     Signal::SIGABRT,

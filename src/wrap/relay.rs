@@ -50,7 +50,7 @@ pub(super) fn run(
         // The shell that started us in the background edits its next line, in modes for that.
         modes = modes.for_programs();
     }
-    let master = Master::open(terminal::size(terminal.as_fd())?, &modes)?;
+    let master = Master::open(terminal::size(terminal.as_fd())?, Some(&modes))?;
     let pty = Pty { name: master.name(), stderr: terminal::is_terminal(io::stderr().as_fd()) };
     let agent = Agent::start(image, Some(pty), signals, options)?;
     let mut relay = Relay {

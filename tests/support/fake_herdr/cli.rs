@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use std::env;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixStream;
+use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
@@ -24,8 +25,14 @@ impl Exit {
     }
 }
 
-/// Runs one command.
+/// Runs one command, on the server that the variables lead to.
 pub(crate) fn run(words: &[String]) -> Exit {
+    let path = env::var_os("FAKE_HERDR_SOCKET").or_else(|| env::var_os("HERDR_SOCKET_PATH"));
+    run_at(Path::new(&path.unwrap_or_default()), words)
+}
+
+/// Runs one command, on the server at this socket.
+pub(crate) fn run_at(socket: &Path, words: &[String]) -> Exit {
     if let Some(path) = env::var_os("FAKE_HERDR_LOG") {
         let mut file = std::fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
         writeln!(file, "{}", json!(words)).unwrap();
@@ -40,12 +47,13 @@ pub(crate) fn run(words: &[String]) -> Exit {
     };
     // Two connections: the first to see whether both sides speak the same protocol (H023).
     let mismatch = env::var("FAKE_HERDR_CLI").is_ok_and(|kind| kind == "mismatch");
-    let answer = ask(&json!({"id": "cli:ping", "method": "ping", "params": {}})).and_then(|_| {
+    let ping = json!({"id": "cli:ping", "method": "ping", "params": {}});
+    let answer = ask(socket, &ping).and_then(|_| {
         if mismatch {
             let error = json!({"code": "protocol_mismatch", "message": "restart the server"});
             return Ok(json!({"id": "cli", "error": error}));
         }
-        ask(&request)
+        ask(socket, &request)
     });
     match answer {
         Ok(answer) if answer.get("error").is_some() => {
@@ -59,10 +67,8 @@ pub(crate) fn run(words: &[String]) -> Exit {
     }
 }
 
-fn ask(request: &Value) -> Result<Value, String> {
-    let path = env::var_os("FAKE_HERDR_SOCKET").or_else(|| env::var_os("HERDR_SOCKET_PATH"));
-    let path = path.ok_or("no server")?;
-    let mut stream = UnixStream::connect(path).map_err(|error| error.to_string())?;
+fn ask(socket: &Path, request: &Value) -> Result<Value, String> {
+    let mut stream = UnixStream::connect(socket).map_err(|error| error.to_string())?;
     stream.write_all(format!("{request}\n").as_bytes()).map_err(|error| error.to_string())?;
     let mut line = String::new();
     BufReader::new(stream).read_line(&mut line).map_err(|error| error.to_string())?;

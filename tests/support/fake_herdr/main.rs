@@ -1,5 +1,5 @@
-//! The fake Herdr as a command: `fake-herdr pane …` is Herdr's own program, and
-//! `fake-herdr serve [SOCKET [VERSION]]` a server that prints every request.
+//! The fake Herdr as a command: `fake-herdr pane …`, `fake-herdr session …` and `fake-herdr --session NAME`
+//! are Herdr's own program, and `fake-herdr serve [SOCKET [VERSION]]` a server that prints every request.
 #![allow(dead_code, reason = "the tests use the rest of the server")]
 #![expect(
     clippy::unwrap_used,
@@ -10,6 +10,7 @@
 
 mod cli;
 mod model;
+mod named;
 mod server;
 
 use std::env;
@@ -27,7 +28,7 @@ fn main() {
         let version = words.get(2).map_or("0.9.3", String::as_str);
         server::serve_for_ever(Path::new(&socket), version);
     }
-    let done = cli::run(&words);
+    let done = named::run(&words).unwrap_or_else(|| cli::run(&words));
     print!("{}", done.output);
     eprint!("{}", done.errors);
     exit(done.code);

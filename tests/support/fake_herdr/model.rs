@@ -4,6 +4,7 @@
 
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
+use std::path::PathBuf;
 
 /// What a pane shows and keeps.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -24,6 +25,10 @@ pub(crate) struct Pane {
     pub(crate) unseen: bool,
     /// The process of the pane's shell (H070).
     pub(crate) shell_pid: Option<u32>,
+    /// The process group in front; none: the shell itself.
+    pub(crate) foreground: Option<u32>,
+    /// The folder that the pane was last in (H055).
+    pub(crate) folder: Option<PathBuf>,
 }
 
 /// Who holds a pane, and with which state.
@@ -59,15 +64,21 @@ impl Model {
 
     /// Whether resume commands are known: 0.9.2 and later.
     pub(crate) fn takes_commands(&self) -> bool {
+        self.is_at_least([0, 9, 2])
+    }
+
+    pub(crate) fn is_at_least(&self, version: [u32; 3]) -> bool {
         let core = self.version.split('-').next().unwrap_or_default();
         let parts: Vec<u32> = core.split('.').filter_map(|part| part.parse().ok()).collect();
-        parts >= vec![0, 9, 2]
+        parts.as_slice() >= version.as_slice()
     }
 
     /// The server was replaced under its panes: states and sequence numbers are gone (H072).
     pub(crate) fn hand_off(&mut self) {
         for pane in self.panes.values_mut() {
-            *pane = Pane { shell_pid: pane.shell_pid, ..Pane::default() };
+            let Pane { shell_pid, foreground, ref folder, .. } = *pane;
+            let folder = folder.clone();
+            *pane = Pane { shell_pid, foreground, folder, ..Pane::default() };
         }
     }
 
@@ -103,6 +114,10 @@ impl Model {
             return Ok(json!({"type": "pong", "version": self.version, "protocol": 20,
                 "capabilities": {}}));
         }
+        if method == "server.stop" {
+            self.stopping = true;
+            return Ok(json!({"type": "ok"}));
+        }
         let takes_commands = self.takes_commands();
         let pane_id = params.get("pane_id").and_then(Value::as_str).unwrap_or_default();
         let Some(pane) = self.panes.get_mut(pane_id) else {
@@ -114,7 +129,7 @@ impl Model {
             "pane.get" => Ok(json!({"type": "pane_info", "pane": pane.info(pane_id)})),
             "pane.process_info" => Ok(json!({"type": "pane_process_info", "process_info": {
                 "pane_id": pane_id, "shell_pid": pane.shell_pid,
-                "foreground_process_group_id": pane.shell_pid}})),
+                "foreground_process_group_id": pane.foreground.or(pane.shell_pid)}})),
             "pane.report_agent" | "pane.report_agent_session" => {
                 let (Some(source), Some(agent)) = (text("source"), text("agent")) else {
                     return Err(("invalid_params", "source and agent must be there"));

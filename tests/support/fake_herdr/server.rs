@@ -77,7 +77,7 @@ pub(crate) struct FakeHerdr {
     shared: Arc<Shared>,
 }
 
-struct Shared {
+pub(super) struct Shared {
     inner: Mutex<Inner>,
     changed: Condvar,
 }
@@ -336,7 +336,7 @@ pub(crate) fn serve_for_ever(socket_path: &Path, version: &str) {
     }
 }
 
-fn serve(socket_path: &Path, model: Model, usual: Behaviour) -> Arc<Shared> {
+pub(super) fn serve(socket_path: &Path, model: Model, usual: Behaviour) -> Arc<Shared> {
     let listener = UnixListener::bind(socket_path).unwrap();
     let inner = Inner { model, requests: Vec::new(), usual, script: Vec::new(), ended: false };
     let shared = Arc::new(Shared { inner: Mutex::new(inner), changed: Condvar::new() });
@@ -357,6 +357,11 @@ fn serve(socket_path: &Path, model: Model, usual: Behaviour) -> Arc<Shared> {
 }
 
 impl Shared {
+    /// Looks at the model, and changes it.
+    pub(super) fn with_model<T>(&self, change: impl FnOnce(&mut Model) -> T) -> T {
+        change(&mut self.inner.lock().unwrap().model)
+    }
+
     fn converse(&self, mut stream: UnixStream) -> io::Result<()> {
         if self.inner.lock().unwrap().usual == Behaviour::Resets {
             return Ok(());
