@@ -87,6 +87,11 @@ impl Item {
         self
     }
 
+    /// Whether the user said it.
+    pub(crate) fn is_users(&self) -> bool {
+        matches!(self.body, ItemBody::User { .. })
+    }
+
     pub(crate) fn is_partial(&self) -> bool {
         matches!(
             self.body,

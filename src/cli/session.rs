@@ -24,7 +24,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let Arguments { id, title, keep, resume } = arguments;
     let replaces = Some(inside.session.clone());
     let resume = (!resume.is_empty()).then_some(resume);
-    let params = OpenParams { session: id, title, resume, replaces, keep };
+    let params = OpenParams { session: id, title, resume, replaces, keep, nested: None };
     inside.done(method::OPEN, &params)?;
     Ok(Exit::Done)
 }

@@ -19,6 +19,7 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
         session: inside.session.clone(),
         state: arguments.state,
         message: arguments.message,
+        evidence: None,
     };
     inside.report(method::STATE, &params)?;
     Ok(Exit::Done)

@@ -1,16 +1,17 @@
 //! The client's end of the link, for the commands that scripts call: blocking and without a
 //! runtime, because it has to be done within milliseconds.
 
+use std::collections::VecDeque;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::protocol::{ErrorObject, LINE_LIMIT, Response};
+use super::protocol::{ErrorObject, LINE_LIMIT};
 use crate::os::socket::connect_at_once;
 use crate::os::wait::{Ready, wait};
 
@@ -51,11 +52,33 @@ struct Call<'a, P> {
     params: &'a P,
 }
 
+/// A line of a presence's: an answer, or something that it says unasked.
+#[derive(Deserialize)]
+struct Line {
+    #[serde(default)]
+    id: Value,
+    #[serde(default)]
+    method: Option<String>,
+    #[serde(default)]
+    params: Value,
+    #[serde(default)]
+    result: Value,
+    #[serde(default)]
+    error: Option<ErrorObject>,
+}
+
 /// A connection to a presence.
 #[derive(Debug)]
 pub(crate) struct Client {
     /// Does not block: a presence that is stopped must not hang its agent.
     stream: UnixStream,
+    /// Read, and no whole line yet.
+    kept: Vec<u8>,
+    last_id: u32,
+    /// The request that was given up has its answer still to come.
+    is_owed: bool,
+    /// What came unasked, between a request and its answer.
+    unasked: VecDeque<(String, Value)>,
 }
 
 impl Client {
@@ -65,7 +88,8 @@ impl Client {
             socket: socket.display().to_string(),
             source,
         })?;
-        Ok(Self { stream })
+        let unasked = VecDeque::new();
+        Ok(Self { stream, kept: Vec::new(), last_id: 0, is_owed: false, unasked })
     }
 
     /// Makes one call and waits for its answer, for `limit` at most if one is given.
@@ -75,17 +99,58 @@ impl Client {
         params: &impl Serialize,
         limit: Option<Duration>,
     ) -> Result<R, CallError> {
-        let call = Call { jsonrpc: "2.0", id: 1, method, params };
+        let deadline = limit.map(|limit| Instant::now() + limit);
+        if self.is_owed {
+            // Nothing piles up at a presence that is stopped.
+            let _too_late = self.read_answer(deadline)?;
+        }
+        self.last_id = self.last_id.wrapping_add(1);
+        let call = Call { jsonrpc: "2.0", id: self.last_id, method, params };
         let request = serde_json::to_string(&call)
             .map_err(|error| CallError::BadAnswer(error.to_string()))?;
         self.write_line(&request)?;
-        let answer = self.read_line(limit.map(|limit| Instant::now() + limit))?;
-        let response: Response = serde_json::from_slice(&answer)
-            .map_err(|error| CallError::BadAnswer(error.to_string()))?;
-        match (response.result, response.error) {
-            (_, Some(error)) => Err(CallError::Refused(error)),
-            (result, None) => serde_json::from_value(result.unwrap_or(Value::Null))
+        self.is_owed = true;
+        let Line { result, error, .. } = self.read_answer(deadline)?;
+        match error {
+            Some(error) => Err(CallError::Refused(error)),
+            None => serde_json::from_value(result)
                 .map_err(|error| CallError::BadAnswer(error.to_string())),
+        }
+    }
+
+    /// The next thing that the presence says unasked, for as long as it takes: its method and parameters.
+    pub(crate) fn notification(&mut self) -> Result<(String, Value), CallError> {
+        loop {
+            if let Some(unasked) = self.unasked.pop_front() {
+                return Ok(unasked);
+            }
+            self.read(None)?;
+        }
+    }
+
+    /// The answer to the last request.
+    fn read_answer(&mut self, deadline: Option<Instant>) -> Result<Line, CallError> {
+        loop {
+            if let Some(line) = self.read(deadline)?
+                && line.id == self.last_id
+            {
+                self.is_owed = false;
+                return Ok(line);
+            }
+        }
+    }
+
+    /// Reads a line; `None` if it was one that nobody asked for.
+    fn read(&mut self, deadline: Option<Instant>) -> Result<Option<Line>, CallError> {
+        let line = self.read_line(deadline)?;
+        let line: Line = serde_json::from_slice(&line)
+            .map_err(|error| CallError::BadAnswer(error.to_string()))?;
+        match line {
+            Line { method: Some(method), params, .. } => {
+                self.unasked.push_back((method, params));
+                Ok(None)
+            }
+            line => Ok(Some(line)),
         }
     }
 
@@ -107,22 +172,22 @@ impl Client {
     }
 
     fn read_line(&mut self, deadline: Option<Instant>) -> Result<Vec<u8>, CallError> {
-        let mut line = Vec::new();
         let mut buffer = [0; 4096];
+        let mut searched = 0;
         loop {
+            if let Some(end) = memchr::memchr(b'\n', &self.kept[searched..]) {
+                let rest = self.kept.split_off(searched + end + 1);
+                let mut line = std::mem::replace(&mut self.kept, rest);
+                line.pop();
+                return Ok(line);
+            }
+            searched = self.kept.len();
+            if searched > LINE_LIMIT {
+                return Err(CallError::BadAnswer("its line is too long".to_owned()));
+            }
             match self.stream.read(&mut buffer) {
                 Ok(0) => return Err(CallError::WentAway),
-                Ok(count) => {
-                    let new = &buffer[..count];
-                    if let Some(end) = memchr::memchr(b'\n', new) {
-                        line.extend_from_slice(&new[..end]);
-                        return Ok(line);
-                    }
-                    line.extend_from_slice(new);
-                    if line.len() > LINE_LIMIT {
-                        return Err(CallError::BadAnswer("its line is too long".to_owned()));
-                    }
-                }
+                Ok(count) => self.kept.extend_from_slice(&buffer[..count]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
                     self.wait(Ready::ToRead, deadline)?;
                 }

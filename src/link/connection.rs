@@ -89,6 +89,7 @@ async fn serve_until_end(
     let mut connection = Connection {
         presence,
         opened,
+        nested: Vec::new(),
         answers,
         wishes: Wishes::default(),
         asks: HashMap::new(),
@@ -121,6 +122,8 @@ pub(crate) enum Dropped {
 pub(super) struct Connection {
     pub(super) presence: Presence,
     pub(super) opened: Opened,
+    /// Sessions of agents inside the presence's own, each of which ends with its connection.
+    pub(super) nested: Vec<Session>,
     answers: mpsc::Sender<Vec<u8>>,
     wishes: Wishes,
     /// The open asks, by the JSON text of their requests' ids.
@@ -130,6 +133,12 @@ pub(super) struct Connection {
     blocks_given: u64,
     /// Asks that wait for the user, which give their requests' ids, and subscriptions.
     tasks: JoinSet<Option<String>>,
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.nested.drain(..).for_each(Session::close);
+    }
 }
 
 /// What came of reading a line.

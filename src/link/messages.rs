@@ -1,12 +1,14 @@
 //! What the link's methods take and give. `src/link/schema.json` says the same for other languages.
 
+use std::path::PathBuf;
+
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use crate::collie::{ActionView, AskOption, DecidedBy, Field, Item};
 use crate::presence::Wanted;
-use crate::session::State;
+use crate::session::{Rank, State};
 
 /// The names of the methods.
 pub(crate) mod method {
@@ -43,6 +45,8 @@ pub(crate) mod method {
     pub(crate) const APPROVE: &str = "approve";
     /// Closes the card of an open `ask` or `approve`: [`super::WithdrawParams`].
     pub(crate) const WITHDRAW: &str = "withdraw";
+    /// What the faces show of a session: [`super::SessionParams`] to [`super::GlanceResult`].
+    pub(crate) const GLANCE: &str = "glance";
     /// Where the presence is seen, and how that goes: [`super::StatusParams`] to
     /// [`super::StatusResult`].
     pub(crate) const STATUS: &str = "status";
@@ -82,6 +86,53 @@ impl From<StateWord> for State {
     }
 }
 
+impl From<State> for StateWord {
+    fn from(state: State) -> Self {
+        match state {
+            State::Idle => Self::Idle,
+            State::Working => Self::Working,
+            State::Blocked => Self::Blocked,
+        }
+    }
+}
+
+/// What a state is known by, where the agent has not said it itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Evidence {
+    Silence,
+    Screen,
+    Keys,
+    Terminal,
+    ProgramStatus,
+}
+
+impl From<Evidence> for Rank {
+    fn from(evidence: Evidence) -> Self {
+        match evidence {
+            Evidence::Silence => Self::Silence,
+            Evidence::Screen => Self::Screen,
+            Evidence::Keys => Self::Keys,
+            Evidence::Terminal => Self::Terminal,
+            Evidence::ProgramStatus => Self::ProgramStatus,
+        }
+    }
+}
+
+impl Evidence {
+    /// None: the agent's own word.
+    pub(crate) fn of(rank: Rank) -> Option<Self> {
+        match rank {
+            Rank::Silence => Some(Self::Silence),
+            Rank::Screen => Some(Self::Screen),
+            Rank::Keys => Some(Self::Keys),
+            Rank::Terminal => Some(Self::Terminal),
+            Rank::ProgramStatus => Some(Self::ProgramStatus),
+            Rank::Word => None,
+        }
+    }
+}
+
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct OpenParams {
@@ -97,6 +148,25 @@ pub(crate) struct OpenParams {
     /// The phone goes on showing the replaced session.
     #[serde(default)]
     pub(crate) keep: bool,
+    /// Set where the session is of another agent, inside the presence's own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) nested: Option<NestedParams>,
+}
+
+/// An agent inside the presence's own one. Its session ends with the connection.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct NestedParams {
+    /// The session of the agent that it runs inside.
+    pub(crate) within: String,
+    /// Its name.
+    pub(crate) agent: String,
+    /// Its folder, absolute.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) folder: Option<PathBuf>,
+    /// It has the terminal of the agent that it runs inside.
+    #[serde(default)]
+    pub(crate) has_terminal: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -155,12 +225,29 @@ pub(crate) struct DroppedParams<'a> {
     pub(crate) reason: &'a str,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct StateParams {
     pub(crate) session: String,
     pub(crate) state: StateWord,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) message: Option<String>,
+    /// What it is known by. Default: the agent's own word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) evidence: Option<Evidence>,
+}
+
+/// What the faces show of a session.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct GlanceResult {
+    pub(crate) state: StateWord,
+    /// The number of the running turn, or of the last one; 0 before the first.
+    pub(crate) turn: u64,
+    pub(crate) turn_runs: bool,
+    /// How many items the agent has said in that turn.
+    pub(crate) said: u64,
+    /// Another agent has its terminal.
+    pub(crate) is_lent: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -204,6 +291,9 @@ pub(crate) struct SayResult {
 pub(crate) struct ItemParams {
     pub(crate) session: String,
     pub(crate) item: Item,
+    /// Somebody made it of what the agent's terminal showed: the agent has not said it itself.
+    #[serde(default)]
+    pub(crate) transcribed: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -315,23 +405,23 @@ pub(crate) struct WithdrawParams {
     pub(crate) request: Box<RawValue>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 pub(crate) struct SubscribeParams {
     /// Default: all sessions, and what is for the agent as a whole.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct AcceptParams {
     pub(crate) request_id: String,
     /// Of a start: the session that began.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) session: Option<String>,
 }
 
-#[derive(Debug, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct RefuseParams {
     pub(crate) request_id: String,
@@ -383,6 +473,16 @@ impl<'a> WishParams<'a> {
             }
         }
     }
+}
+
+/// A wish as the agent reads it: what a nested `wrap` has a use for.
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) struct WishReceived {
+    pub(crate) request_id: String,
+    pub(crate) wanted: String,
+    #[serde(default)]
+    pub(crate) text: Option<String>,
 }
 
 /// Where the presence is seen, and how that goes.

@@ -10,15 +10,16 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::messages::{
     AcceptParams, ActionsParams, ApproveParams, ApproveResult, AskParams, AskResult, AskWord,
-    BlockParams, BlockResult, ItemParams, OpenParams, RefuseParams, ReleaseParams, SayKind,
-    SayParams, SayResult, SessionParams, StartersParams, StateParams, StatusParams,
-    SubscribeParams, TitleParams, TurnResult, UnblockParams, WithdrawParams, method,
+    BlockParams, BlockResult, GlanceResult, ItemParams, NestedParams, OpenParams, RefuseParams,
+    ReleaseParams, SayKind, SayParams, SayResult, SessionParams, StartersParams, StateParams,
+    StatusParams, SubscribeParams, TitleParams, TurnResult, UnblockParams, WithdrawParams, method,
 };
 use super::protocol::{ErrorObject, Request, code};
 use super::status::status;
 use crate::collie::{AnswerValue, AskKind, DecidedBy, Item};
 use crate::os::random;
-use crate::presence::{Approval, Ask, AskError, Inbox, Old, Presence, Session};
+use crate::presence::{Approval, Ask, AskError, Glance, Inbox, Nested, Old, Presence, Session};
+use crate::session::Rank;
 
 /// What came of a request so far.
 pub(super) enum Outcome {
@@ -84,8 +85,10 @@ pub(super) fn run(
     let done = || Ok(Outcome::Done(Ok(json!({}))));
     match request.method.as_str() {
         method::OPEN => {
-            if let Some(session) = open(presence, params(request)?)? {
-                connection.opened.add(session);
+            match open(presence, params(request)?)? {
+                Some((session, true)) => connection.nested.push(session),
+                Some((session, false)) => connection.opened.add(session),
+                None => {}
             }
             done()
         }
@@ -112,9 +115,10 @@ pub(super) fn run(
             done()
         }
         method::STATE => {
-            let StateParams { session: id, state, message } = params(request)?;
+            let StateParams { session: id, state, message, evidence } = params(request)?;
             let session = session(presence, &id)?;
-            session.state(state.into(), message.as_deref());
+            let rank = evidence.map_or(Rank::Word, Rank::from);
+            session.signal(rank, state.into(), message.as_deref());
             // Who reads the pane after this answer sees the state in it.
             session.publish();
             done()
@@ -139,8 +143,10 @@ pub(super) fn run(
             result(&SayResult { id })
         }
         method::ITEM => {
-            let ItemParams { session: id, item } = params(request)?;
-            session(presence, &id)?.item(item).map_err(|error| invalid(&error))?;
+            let ItemParams { session: id, item, transcribed } = params(request)?;
+            let session = session(presence, &id)?;
+            let shown = if transcribed { session.transcribe(item) } else { session.item(item) };
+            shown.map_err(|error| invalid(&error))?;
             done()
         }
         method::ACTIONS => {
@@ -159,6 +165,13 @@ pub(super) fn run(
             let WithdrawParams { request } = params(request)?;
             connection.withdraw(&request)?;
             done()
+        }
+        method::GLANCE => {
+            let SessionParams { session: id } = params(request)?;
+            let session = session(presence, &id)?;
+            session.publish();
+            let Glance { state, turn, turn_runs, said, is_lent } = session.glance();
+            result(&GlanceResult { state: state.into(), turn, turn_runs, said, is_lent })
         }
         method::STATUS => {
             let params: StatusParams = params(request)?;
@@ -220,10 +233,12 @@ fn session(presence: &Presence, id: &str) -> Result<Session, ErrorObject> {
     })
 }
 
-/// Opens a session, or brings one that is open up to date.
-fn open(presence: &Presence, params: OpenParams) -> Result<Option<Session>, ErrorObject> {
-    let OpenParams { session: id, title, resume, replaces, keep } = params;
-    if let Some(open) = presence.find(&id).filter(|open| open.id() == id) {
+/// Opens a session, or brings one that is open up to date. Tells whether the new one is nested.
+fn open(presence: &Presence, params: OpenParams) -> Result<Option<(Session, bool)>, ErrorObject> {
+    let OpenParams { session: id, title, resume, replaces, keep, nested } = params;
+    let is_nested = nested.is_some();
+    let open = presence.find(&id).filter(|open| open.id() == id && !is_nested);
+    if let Some(open) = open {
         if let Some(title) = title {
             open.title(&title).map_err(|error| invalid(&error))?;
         }
@@ -243,7 +258,11 @@ fn open(presence: &Presence, params: OpenParams) -> Result<Option<Session>, Erro
         let old = if keep { Old::Stays } else { Old::Closes };
         opening = opening.replaces(&session(presence, &replaced)?, old);
     }
-    opening.open().map(Some).map_err(|error| invalid(&error))
+    if let Some(NestedParams { within, agent, folder, has_terminal }) = nested {
+        let within = session(presence, &within)?;
+        opening = opening.nested(Nested { within, agent, folder, has_terminal });
+    }
+    opening.open().map(|session| Some((session, is_nested))).map_err(|error| invalid(&error))
 }
 
 fn say(presence: &Presence, params: SayParams) -> Result<String, ErrorObject> {

@@ -19,8 +19,10 @@ mod status;
 pub(crate) use client::{CallError, Client};
 pub(crate) use connection::{Opened, serve};
 pub(crate) use messages::{
-    ApproveParams, ApproveResult, AskParams, AskResult, AskWord, HerdrStatus, OpenParams, SayKind,
-    SayParams, SessionParams, StateParams, StateWord, StatusParams, StatusResult, method,
+    AcceptParams, ApproveParams, ApproveResult, AskParams, AskResult, AskWord, Evidence,
+    GlanceResult, HerdrStatus, ItemParams, NestedParams, OpenParams, RefuseParams, SayKind,
+    SayParams, SessionParams, StateParams, StateWord, StatusParams, StatusResult, SubscribeParams,
+    WishReceived, method,
 };
 pub(crate) use protocol::code;
 pub(crate) use server::Server;

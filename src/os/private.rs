@@ -93,6 +93,15 @@ impl Drop for SocketGuard {
     }
 }
 
+/// Removes the socket of a process that was killed, and its lock file. A socket that somebody serves, or is
+/// about to, stays.
+pub(crate) fn clear_away(path: &Path) -> Result<(), PrivateSocketError> {
+    let lock = Lock::take(path)?;
+    let removed = remove_if_stale(path);
+    lock.remove();
+    removed
+}
+
 /// Checks a socket that is there, and the whole path to it, as Collie does before it connects.
 /// Nothing is made.
 pub(crate) fn check_socket(path: &Path) -> Result<(), PrivateSocketError> {
@@ -439,6 +448,37 @@ mod tests {
         let second = PrivateSocket::bind(&path).unwrap();
         assert!(UnixStream::connect(&path).is_ok());
         drop(second);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_cleared_away_and_nothing_else() {
+        let root = folder();
+        let left = |names: &[&str]| {
+            let found = fs::read_dir(root.path()).unwrap();
+            let mut found: Vec<_> = found.map(|entry| entry.unwrap().file_name()).collect();
+            found.sort();
+            assert_eq!(found, names);
+        };
+        let path = root.path().join("s");
+        drop(UnixListener::bind(&path).unwrap());
+        fs::write(root.path().join("s.lock"), "").unwrap();
+        set_mode(&root.path().join("s.lock"), 0o600);
+        clear_away(&path).unwrap();
+        left(&[]);
+        clear_away(&path).unwrap();
+        left(&[]);
+        // Served by somebody who holds the lock, by somebody who does not, and no socket at all.
+        let bound = PrivateSocket::bind(&path).unwrap();
+        assert!(clear_away(&path).is_err());
+        left(&["s", "s.lock"]);
+        drop(bound);
+        let listener = UnixListener::bind(&path).unwrap();
+        assert!(clear_away(&path).is_err());
+        drop(listener);
+        fs::remove_file(&path).unwrap();
+        fs::write(&path, "a file").unwrap();
+        assert!(clear_away(&path).is_err());
+        left(&["s"]);
     }
 
     #[test]

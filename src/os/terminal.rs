@@ -101,6 +101,8 @@ struct Held {
     fd: AtomicI32,
     /// What the agent armed in the terminal, as `wrap::modes` writes it.
     agent_modes: AtomicU64,
+    /// 1 while an agent runs of whose end nobody has been told.
+    agent_runs: AtomicU32,
     termios: UnsafeCell<libc::termios>,
 }
 
@@ -225,6 +227,18 @@ pub(crate) fn keep_agent_modes(bits: u64) {
 /// What [`keep_agent_modes`] kept last.
 pub(crate) fn agent_modes() -> u64 {
     held().map_or(0, |held| held.agent_modes.load(Ordering::Relaxed))
+}
+
+/// Keeps whether an agent runs of whose end nobody has been told, where the guardian finds it.
+pub(crate) fn keep_agent_runs(runs: bool) {
+    if let Some(held) = held() {
+        held.agent_runs.store(runs.into(), Ordering::SeqCst);
+    }
+}
+
+/// What [`keep_agent_runs`] kept last.
+pub(crate) fn agent_runs() -> bool {
+    held().is_some_and(|held| held.agent_runs.load(Ordering::SeqCst) != 0)
 }
 
 /// Gives the terminal back as it was; nothing when it is not armed. Safe in a signal handler. Tells

@@ -144,17 +144,8 @@ impl Builder {
     /// # Errors
     /// The name or the source breaks a rule, or the system gives no thread.
     pub fn start(self) -> Result<Presence, StartError> {
-        let agent = herdr::AgentName::new(&self.agent)?;
-        let source = herdr::Source::new(&self.source)?;
-
-        let environment = match self.herdr.clone() {
-            HerdrPane::Off => None,
-            HerdrPane::Given(environment) => Some(environment),
-            HerdrPane::Own => match herdr::Environment::detect() {
-                herdr::Detection::Inside(environment) => Some(environment),
-                _ => None,
-            },
-        };
+        let (source, agent) = self.identity()?;
+        let environment = self.environment();
         let herdr_pane = environment.as_ref().map(|inside| inside.pane_id().to_owned());
         let (reporter, driver) = environment
             .map(|environment| {
@@ -211,6 +202,26 @@ impl Builder {
         let _ = known.set(Arc::downgrade(&inner));
         inner.background.pump(&Arc::downgrade(&inner));
         Ok(Presence { inner })
+    }
+
+    /// Who reports to Herdr.
+    pub(super) fn identity(
+        &self,
+    ) -> Result<(herdr::Source, herdr::AgentName), herdr::IdentityError> {
+        let agent = herdr::AgentName::new(&self.agent)?;
+        Ok((herdr::Source::new(&self.source)?, agent))
+    }
+
+    /// The pane of Herdr, if there is one to report to.
+    pub(super) fn environment(&self) -> Option<herdr::Environment> {
+        match self.herdr.clone() {
+            HerdrPane::Off => None,
+            HerdrPane::Given(environment) => Some(environment),
+            HerdrPane::Own => match herdr::Environment::detect() {
+                herdr::Detection::Inside(environment) => Some(environment),
+                _ => None,
+            },
+        }
     }
 
     /// Where the Collie face is to listen, or why nowhere.

@@ -1,7 +1,6 @@
 //! What a session shows in the chat, and the buttons beside it.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 
 use super::inner::SessionInner;
 use super::session::Session;
@@ -103,7 +102,13 @@ impl Session {
     /// # Errors
     /// As [`Session::say`].
     pub fn item(&self, item: Item) -> Result<(), SayError> {
-        self.inner().said.fetch_add(1, Ordering::Relaxed);
+        let inner = self.inner();
+        let is_users_line = item.is_users();
+        inner.item_with(item, || inner.count(is_users_line))
+    }
+
+    /// Shows an item that somebody else made of what the agent did: it has not said it itself.
+    pub(crate) fn transcribe(&self, item: Item) -> Result<(), SayError> {
         self.inner().item(item)
     }
 
@@ -133,8 +138,15 @@ impl Session {
 
 impl SessionInner {
     pub(super) fn item(self: &Arc<Self>, item: Item) -> Result<(), SayError> {
+        self.item_with(item, || {})
+    }
+
+    fn item_with(self: &Arc<Self>, item: Item, count: impl FnOnce()) -> Result<(), SayError> {
         // What was said before comes first: a text that grows needs the turn that it belongs to.
-        let (shown, _) = self.publish_with(|edit| edit.map(|edit| edit.item(item)));
+        let (shown, _) = self.publish_with(|edit| {
+            count();
+            edit.map(|edit| edit.item(item))
+        });
         match shown {
             // A pane that the user closed is no reason to fail: nobody reads there any more.
             None | Some(Ok(()) | Err(PaneError::Closed)) => Ok(()),

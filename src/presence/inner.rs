@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use super::Inner;
 use super::ask::Untaken;
+use super::nested::{Lent, Within};
 use crate::collie::{Item, NoticeLevel, Pane, PaneEdit, PaneState};
 use crate::herdr::{self, ResumeCommand};
 use crate::session::{Model, SessionId, Shown, State};
@@ -29,8 +30,14 @@ pub(super) struct SessionInner {
     turn_runs: AtomicBool,
     /// Counts the notices about being blocked, for their ids.
     notices: AtomicU64,
-    /// Counts the items of the agent's, for [`Session::glance`](super::Session::glance).
+    /// Counts what the agent itself has said in its turn, for [`Session::glance`](super::Session::glance).
     pub(super) said: AtomicU64,
+    /// The user's lines that it has passed on since the last turn: they belong to the next one.
+    heard_at_rest: AtomicU64,
+    /// Set where the agent runs inside another one.
+    pub(super) within: Option<Within>,
+    /// Whether agents inside this one have its terminal.
+    pub(super) lent: Lent,
     pub(super) has_ended: AtomicBool,
     /// The session that took its place.
     pub(super) successor: OnceLock<Arc<SessionInner>>,
@@ -45,6 +52,7 @@ impl SessionInner {
         pane: Option<Pane>,
         title: Option<String>,
         resume: Option<ResumeCommand>,
+        within: Option<Within>,
     ) -> Self {
         Self {
             id,
@@ -58,6 +66,9 @@ impl SessionInner {
             turn_runs: AtomicBool::new(false),
             notices: AtomicU64::new(0),
             said: AtomicU64::new(0),
+            heard_at_rest: AtomicU64::new(0),
+            within,
+            lent: Lent::default(),
             has_ended: AtomicBool::new(false),
             successor: OnceLock::new(),
             untaken: Untaken::default(),
@@ -133,7 +144,12 @@ impl SessionInner {
         if told.as_ref() == Some(&shown) {
             return again;
         }
-        *turn_ended = self.turn_runs.swap(shown.turn_runs, Ordering::AcqRel) && !shown.turn_runs;
+        let ran = self.turn_runs.swap(shown.turn_runs, Ordering::AcqRel);
+        *turn_ended = ran && !shown.turn_runs;
+        if shown.turn_runs && !ran {
+            let heard = self.heard_at_rest.swap(0, Ordering::Relaxed);
+            self.said.store(heard, Ordering::Relaxed);
+        }
         if let Some(edit) = edit {
             edit.state(pane_state(shown.state), turn_id(shown.turn).as_deref());
             if let Some(why) = new_block(&shown, told.as_ref()) {
@@ -144,7 +160,15 @@ impl SessionInner {
                 }
             }
         }
-        self.tell_herdr(&shown, told.as_ref());
+        match &self.within {
+            Some(within) => {
+                within.tell(&shown);
+                if let Some(presence) = self.presence.upgrade() {
+                    presence.background.changed();
+                }
+            }
+            None => self.tell_herdr(&shown, told.as_ref()),
+        }
         *told = Some(shown);
         again
     }
@@ -166,8 +190,19 @@ impl SessionInner {
         }
     }
 
-    /// Herdr shows this session from now on.
+    /// Counts an item of the agent's. Called after the faces were told of its turn.
+    pub(super) fn count(&self, is_users_line: bool) {
+        let counter =
+            if is_users_line && !self.turn_runs() { &self.heard_at_rest } else { &self.said };
+        counter.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Herdr shows this session from now on. Never one that runs inside another: the pane and its resume
+    /// command are the outer one's.
     pub(super) fn come_to_the_foreground(self: &Arc<Self>, is_named: bool) {
+        if self.within.is_some() {
+            return;
+        }
         let Some(presence) = self.presence.upgrade() else { return };
         let told = lock(&self.told);
         let mut foreground = lock(&presence.foreground);
@@ -227,7 +262,8 @@ impl SessionInner {
             return;
         }
         lock(&self.model).ended(Instant::now());
-        let other = presence.open_sessions().into_iter().rfind(|other| !other.has_ended());
+        let can_be_shown = |other: &Arc<Self>| !other.has_ended() && other.within.is_none();
+        let other = presence.open_sessions().into_iter().rfind(can_be_shown);
         let shows_us = lock(&presence.foreground).shows(self);
         match (shows_us, other, &presence.reporter) {
             (true, Some(other), _) => {
@@ -242,6 +278,13 @@ impl SessionInner {
             pane.close();
         }
         presence.inbox.refuse(self, "The session has ended.");
+        if let Some(within) = &self.within {
+            within.ended();
+            if let Some(reporter) = &presence.reporter {
+                // It may have reported for the pane as well, or what it ran did.
+                reporter.resumed();
+            }
+        }
     }
 }
 

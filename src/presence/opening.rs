@@ -1,13 +1,15 @@
 //! How a session opens.
 
 use std::env;
+use std::path::PathBuf;
 use std::sync::{Arc, Weak};
 
 use super::Inner;
 use super::builder::path_segment;
 use super::inner::{SessionInner, lock};
+use super::nested::Within;
 use super::session::Session;
-use crate::collie::{self, Pane};
+use crate::collie::{self, Pane, PaneOptions};
 use crate::herdr::{ResumeCommand, ResumeCommandError};
 use crate::session::{SessionId, SessionIdError};
 
@@ -42,6 +44,20 @@ pub struct SessionBuilder {
     title: Option<String>,
     resume: Option<ResumeCommand>,
     replaces: Option<(Session, Old)>,
+    nested: Option<Nested>,
+}
+
+/// A session of an agent that runs inside another one's.
+#[derive(Clone, Debug)]
+pub(crate) struct Nested {
+    /// The outer agent's session.
+    pub(crate) within: Session,
+    /// The inner agent's name.
+    pub(crate) agent: String,
+    /// Where it works, if that is known.
+    pub(crate) folder: Option<PathBuf>,
+    /// Whether it has the outer agent's terminal.
+    pub(crate) has_terminal: bool,
 }
 
 /// What becomes of the pane of a session that another one replaces.
@@ -55,7 +71,8 @@ pub enum Old {
 
 impl SessionBuilder {
     pub(super) fn new(presence: Arc<Inner>, id: &str) -> Self {
-        Self { presence, id: id.to_owned(), title: None, resume: None, replaces: None }
+        let id = id.to_owned();
+        Self { presence, id, title: None, resume: None, replaces: None, nested: None }
     }
 
     /// What the conversation is about: no control character; Collie cuts it to 256 bytes (N046).
@@ -86,6 +103,12 @@ impl SessionBuilder {
         self
     }
 
+    /// Its agent runs inside another one's session, and has no place of its own in Herdr.
+    pub(crate) fn nested(mut self, nested: Nested) -> Self {
+        self.nested = Some(nested);
+        self
+    }
+
     /// Opens the session, idle. Herdr shows it.
     ///
     /// # Errors
@@ -100,7 +123,16 @@ impl SessionBuilder {
     /// is not up yet.
     pub(crate) fn open_unannounced(self) -> Result<Session, SessionError> {
         let id = SessionId::new(&self.id)?;
-        let shown_title = self.title.clone().unwrap_or_else(|| self.presence.agent.clone());
+        let replaced = self.replaces.as_ref().map(|(old, _)| old.inner().as_ref());
+        let outer = self.nested.as_ref();
+        // What takes the place of a nested session is nested, too.
+        let inherited = replaced.and_then(|old| old.within.as_ref());
+        let agent = match (outer, inherited) {
+            (Some(nested), _) => nested.agent.clone(),
+            (None, Some(within)) => within.agent.clone(),
+            (None, None) => self.presence.agent.clone(),
+        };
+        let shown_title = self.title.clone().unwrap_or_else(|| agent.clone());
         check_title(&shown_title)?;
         let mut sessions = lock(&self.presence.sessions);
         sessions.retain(|session| session.strong_count() > 0);
@@ -110,13 +142,20 @@ impl SessionBuilder {
         }
         let pane = match &self.presence.collie {
             Ok(core) => Some(
-                place(core, &self.presence.agent, &id, &shown_title)
+                place(core, &self.presence.agent, &id, self.pane(&agent, shown_title))
                     .map_err(|error| SessionError::Collie(error.to_string()))?,
             ),
             Err(_) => None,
         };
         let presence = Arc::downgrade(&self.presence);
-        let inner = Arc::new(SessionInner::new(presence, id, pane, self.title, self.resume));
+        let within = match outer {
+            Some(Nested { within, agent, has_terminal, .. }) => {
+                Some(Within::new(within.inner(), agent, *has_terminal))
+            }
+            None => inherited.and_then(Within::again),
+        };
+        let inner =
+            Arc::new(SessionInner::new(presence, id, pane, self.title, self.resume, within));
         sessions.push(Arc::downgrade(&inner));
         drop(sessions);
         let takes_over = |(old, _): &(Session, Old)| old.inner().is_named_in_the_foreground();
@@ -128,6 +167,12 @@ impl SessionBuilder {
             core.ready();
         }
         Ok(Session::from_inner(inner, self.presence))
+    }
+
+    fn pane(&self, agent: &str, title: String) -> PaneOptions {
+        let folder = self.nested.as_ref().and_then(|nested| nested.folder.clone());
+        let cwd = folder.or_else(|| env::current_dir().ok());
+        PaneOptions { title, harness: agent.to_owned(), cwd, ..PaneOptions::default() }
     }
 }
 
@@ -143,13 +188,7 @@ fn place(
     core: &collie::Core,
     agent: &str,
     id: &SessionId,
-    title: &str,
+    options: PaneOptions,
 ) -> Result<Pane, collie::RuleError> {
-    let options = collie::PaneOptions {
-        title: title.to_owned(),
-        harness: agent.to_owned(),
-        cwd: env::current_dir().ok(),
-        ..collie::PaneOptions::default()
-    };
     core.workspace(path_segment(agent), agent)?.tab("main", agent)?.pane(id.as_str(), options)
 }

@@ -37,8 +37,10 @@ pub(crate) struct Glance {
     /// The number of the running turn, or of the last one; 0 before the first.
     pub(crate) turn: u64,
     pub(crate) turn_runs: bool,
-    /// How many items were said in it, by whomever.
+    /// How many items the agent itself has said in that turn, with the user's line just before it.
     pub(crate) said: u64,
+    /// Another agent, with a session of its own, has the terminal.
+    pub(crate) is_lent: bool,
 }
 
 /// A reason to be blocked, until it is dropped: see [`Session::block`].
@@ -244,6 +246,9 @@ impl Session {
         if let Some(presence) = inner.presence.upgrade() {
             presence.inbox.refuse(inner, "The agent has moved on to another session.");
         }
+        if let Some(within) = &inner.within {
+            within.ended();
+        }
         if let (Old::Closes, Some(pane)) = (old, &inner.pane) {
             pane.close();
         }
@@ -260,7 +265,14 @@ impl Session {
             turn: told.as_ref().map_or(0, |told| told.turn),
             turn_runs: inner.turn_runs(),
             said: inner.said.load(Ordering::Relaxed),
+            is_lent: self.is_lent(),
         }
+    }
+
+    /// Whether another agent, with a session of its own, has the terminal.
+    pub(crate) fn is_lent(&self) -> bool {
+        // Also after this session was replaced: the terminal stays lent.
+        self.inner.lent.is_lent() || self.inner().lent.is_lent()
     }
 
     /// Brings the newest state to the faces now, rather than in a moment.

@@ -9,6 +9,7 @@ use nix::unistd::Pid;
 use super::{Ending, Options, OuterSignal, Status};
 use crate::os::leader::{Image, Leader, Pty, Report, start};
 use crate::os::signals::{Origin, Signals, is_stopped, stop_job_with};
+use crate::os::terminal;
 
 /// A signal that comes to a whole process group comes from the guardian too: the second is the same one.
 const SAME_SIGNAL: Duration = Duration::from_millis(100);
@@ -41,6 +42,7 @@ impl Agent {
         options: Options,
     ) -> io::Result<Self> {
         let leader = start(image, pty, signals.ignored())?;
+        terminal::keep_agent_runs(true);
         Ok(Self { leader, options, ended_by: None, escalation: None, last: None })
     }
 

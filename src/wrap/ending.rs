@@ -1,6 +1,6 @@
 //! How a program ended, and ending in the same way.
 
-use crate::os::signals;
+use crate::os::{signals, terminal};
 
 /// How a program ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,8 @@ pub struct Ending {
 impl Ending {
     /// Ends this process as the program ended: with its exit code, or by the same signal.
     pub fn leave(self) -> ! {
+        // Whoever is to know of the end was told by now: the guardian has nothing to add.
+        terminal::keep_agent_runs(false);
         match self.status {
             Status::Exited(code) => std::process::exit(code),
             Status::Signaled(signal) => signals::die_by(signal),

@@ -4,12 +4,9 @@
 //! back only after it has been restored. A child would have to restore it in a race with the shell, which
 //! sets its own modes for the next line.
 
-use std::fs::Metadata;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use nix::errno::Errno;
@@ -22,6 +19,7 @@ use nix::unistd::{ForkResult, Pid, fork, getppid, pipe};
 use super::ending::{Ending, Status};
 use super::modes::Modes;
 use super::relay::write_all;
+use crate::os::private;
 use crate::os::signals::{HANDED_ON, Origin, Signals, stop_job_with};
 use crate::os::terminal::{self, Terminal};
 
@@ -38,8 +36,10 @@ struct Guardian {
 ///
 /// The guardian passes on the signals that it gets, stops when this process stops, and ends as it ends.
 /// When this process is killed, the guardian gives the terminal back, undoes the modes that the program
-/// armed in it, and removes those of `sockets` that nobody answers on any more. The program's own terminal
-/// hangs up then, as that of a closed window does. When the guardian is killed, this process ends likewise.
+/// armed in it, and removes those of `sockets` that nobody answers on any more. Then, if a program ran of
+/// whose end [`Ending::leave`] has not been told, it calls `last_word`: whoever saw the program can be told
+/// that it is gone. The user's shell waits for that. The program's own terminal hangs up, as that of a
+/// closed window does. When the guardian is killed, this process ends likewise.
 ///
 /// Call it first: only one thread goes on. From here on, signals that ask for the end wait for
 /// [`run`](super::run).
@@ -47,7 +47,7 @@ struct Guardian {
 /// # Errors
 /// The process has other threads already, or the system gives no further process. This process then goes
 /// on without a guardian.
-pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
+pub fn guard(sockets: &[PathBuf], last_word: impl FnOnce()) -> io::Result<()> {
     if has_other_threads() {
         return Err(io::Error::other("a guardian has to be there before the first other thread"));
     }
@@ -68,6 +68,9 @@ pub fn guard(sockets: &[PathBuf]) -> io::Result<()> {
         let _ = SigSet::empty().thread_set_mask();
         let ending = signals.and_then(|signals| watch(child, &signals));
         clean_up(sockets);
+        if terminal::agent_runs() {
+            last_word();
+        }
         // The wait failed, which leaves nothing to pass on.
         ending.map_or_else(|_| std::process::exit(1), Ending::leave);
     }
@@ -125,18 +128,9 @@ fn clean_up(sockets: &[PathBuf]) {
         }
     }
     for socket in sockets {
-        if is_abandoned(socket) {
-            let _ = std::fs::remove_file(socket);
-        }
+        // One that is not there, or that somebody else serves, is none of ours.
+        let _ = private::clear_away(socket);
     }
-}
-
-/// Whether this is a socket that nobody answers on.
-fn is_abandoned(socket: &Path) -> bool {
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    let is_socket = |metadata: Metadata| metadata.file_type().is_socket();
-    socket.symlink_metadata().is_ok_and(is_socket)
-        && UnixStream::connect(socket).is_err_and(refused)
 }
 
 /// Whether a fork would leave threads behind. Unknown where the system does not say.

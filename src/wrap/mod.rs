@@ -61,7 +61,7 @@ pub use keyboard::{Keyboard, TypeError};
 pub use signs::Sign;
 
 use crate::os::signals::{HANDED_ON, Signals};
-use crate::os::terminal::Terminal;
+use crate::os::terminal::{self, Terminal};
 
 /// Sees what passes, on the relay's own thread: whatever takes time here is time that the user waits.
 ///
@@ -179,9 +179,12 @@ pub fn run_with(
         taken.push(Signal::SIGTSTP);
     }
     let signals = Signals::take(&taken, guardian::process()).map_err(failed)?;
-    match terminal {
+    let ended = match terminal {
         Some(terminal) => relay::run(&image, &signals, terminal, options, tap, keyboard),
         None => passthrough::run(&image, &signals, options, tap),
-    }
-    .map_err(|error| StartError::from_start(child, error))
+    };
+    ended.map_err(|error| {
+        terminal::keep_agent_runs(false);
+        StartError::from_start(child, error)
+    })
 }

@@ -62,7 +62,7 @@ fn main() {
     };
     if let Some(sockets) = std::env::var_os("WRAP_PROBE_GUARD") {
         let sockets: Vec<_> = std::env::split_paths(&sockets).collect();
-        if let Err(error) = wrap::guard(&sockets) {
+        if let Err(error) = wrap::guard(&sockets, || {}) {
             eprintln!("wrap-probe: {error}");
         }
     }

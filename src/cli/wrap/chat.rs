@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
+use super::place::Place;
 use crate::collie::Item;
 use crate::os::random;
-use crate::presence::{Glance, SayError, Session};
 use crate::wrap::agents::Agent;
 use crate::wrap::screen::{Mark, Screen, squeeze};
 
@@ -40,8 +40,6 @@ struct Turn {
     user: Option<String>,
     /// The same, to find its echo.
     entered: Option<String>,
-    /// How many items there were before it.
-    said_before: u64,
     runs: bool,
     /// Output was lost: the text has no beginning.
     lost: bool,
@@ -53,16 +51,14 @@ struct Turn {
 #[derive(Debug)]
 pub(super) struct Chat {
     mode: ChatMode,
-    session: Session,
-    /// How many items are from here.
-    ours: u64,
+    session: Place,
     turn: Option<Turn>,
     last_turn: u64,
 }
 
 impl Chat {
-    pub(super) fn new(mode: ChatMode, session: Session) -> Self {
-        Self { mode, session, ours: 0, turn: None, last_turn: 0 }
+    pub(super) fn new(mode: ChatMode, session: Place) -> Self {
+        Self { mode, session, turn: None, last_turn: 0 }
     }
 
     /// The user, or the phone, sent a line.
@@ -81,29 +77,15 @@ impl Chat {
         if !glance.turn_runs {
             self.last_turn = glance.turn;
         }
-        let mut turn = self.begin(screen, now);
+        let mut turn = begin(screen, now);
         turn.user.clone_from(&text);
         turn.entered = text;
         self.turn = Some(turn);
     }
 
-    fn begin(&self, screen: &mut Screen, now: Instant) -> Turn {
-        Turn {
-            mark: screen.mark(),
-            since: now,
-            user: None,
-            entered: None,
-            said_before: self.others_said(self.session.glance()),
-            runs: false,
-            lost: false,
-            reply: None,
-            shown_at: now,
-        }
-    }
-
-    /// How many items are from the agent itself.
-    fn others_said(&self, glance: Glance) -> u64 {
-        glance.said.saturating_sub(self.ours)
+    /// The terminal is another agent's, and the turn that was followed with it.
+    pub(super) fn forget(&mut self) {
+        self.turn = None;
     }
 
     /// Output was lost, and with it all marks.
@@ -127,7 +109,7 @@ impl Chat {
         }
         let glance = self.session.glance();
         if self.turn.is_none() && glance.turn_runs && glance.turn != self.last_turn {
-            self.turn = Some(self.begin(screen, now));
+            self.turn = Some(begin(screen, now));
         }
         let mut turn = self.turn.take()?;
         // A turn that was over before it was seen to run is one as well.
@@ -138,7 +120,7 @@ impl Chat {
         } else if is_over || now >= turn.since + TURN_WAITS {
             return None;
         }
-        let is_silent = self.others_said(glance) == turn.said_before;
+        let is_silent = glance.said == 0;
         if is_silent && turn.runs && (is_over || now >= turn.since + USER_LINE_WAITS) {
             self.show_user_line(&mut turn, screen);
         }
@@ -168,18 +150,16 @@ impl Chat {
         };
         let text = text.lines().filter(is_seen).collect::<Vec<_>>().join("\n");
         if !text.is_empty() {
-            let said = self.session.heard(&text).map(drop);
-            self.count(said);
+            self.session.transcribe(|id| Item::user(id, text));
         }
     }
 
     fn show_turn(&mut self, turn: &Turn, screen: &mut Screen, agent: &Agent) {
         if screen.is_alternate() {
             let text = tail(&screen.text(), false);
-            let id = turn.reply.clone().or_else(|| random::hex(8).ok());
-            if let (Some(id), false) = (id, text.is_empty()) {
-                let said = self.session.item(Item::code(&id, &text, None));
-                self.count(said);
+            if !text.is_empty() {
+                let known = turn.reply.as_deref();
+                self.session.transcribe(|new| Item::code(known.unwrap_or(new), &text, None));
             }
             return;
         }
@@ -187,11 +167,8 @@ impl Chat {
         if text.is_empty() {
             return;
         }
-        let said = match &turn.reply {
-            Some(id) => self.session.reply(id).done(&text),
-            None => self.session.say(&text).map(drop),
-        };
-        self.count(said);
+        let known = turn.reply.as_deref();
+        self.session.transcribe(|new| Item::reply(known.unwrap_or(new), &text));
     }
 
     fn show_so_far(&mut self, turn: &mut Turn, screen: &mut Screen, agent: &Agent) {
@@ -208,17 +185,21 @@ impl Chat {
             turn.reply = random::hex(8).ok();
         }
         if let Some(id) = &turn.reply {
-            let said = self.session.reply(id).partial(&text);
-            self.count(said);
+            self.session.transcribe(|_| Item::reply(id, &text).partial());
         }
     }
+}
 
-    fn count(&mut self, said: Result<(), SayError>) {
-        // Counted by the session as well, whether Collie took it or not.
-        self.ours += 1;
-        if let Err(error) = said {
-            tracing::warn!(%error, "a turn is not in the chat");
-        }
+fn begin(screen: &mut Screen, now: Instant) -> Turn {
+    Turn {
+        mark: screen.mark(),
+        since: now,
+        user: None,
+        entered: None,
+        runs: false,
+        lost: false,
+        reply: None,
+        shown_at: now,
     }
 }
 

@@ -2,8 +2,9 @@
 
 use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 
-use crate::link::{self, Server};
+use crate::link;
 use crate::wrap::Child;
 
 /// The variable that leads the agent to this very program.
@@ -27,7 +28,7 @@ pub(super) fn led(
     program: OsString,
     arguments: impl Iterator<Item = OsString>,
     session_id: &str,
-    link: Option<&Server>,
+    link: Option<&Path>,
     herdr_env: HerdrEnv,
 ) -> Child {
     let mut child = Child::new(program, arguments);
@@ -36,7 +37,7 @@ pub(super) fn led(
         None => child.remove.push(name.into()),
     };
     variable(link::SESSION_VARIABLE, Some(session_id.into()));
-    variable(link::SOCKET_VARIABLE, link.map(|link| link.path().into()));
+    variable(link::SOCKET_VARIABLE, link.map(Into::into));
     variable(PROGRAM_VARIABLE, env::current_exe().ok().map(Into::into));
     child.remove.extend(hidden(herdr_env));
     child

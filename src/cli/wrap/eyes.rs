@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::chat::{Chat, ChatMode};
 use super::feed::{Batch, Event, Feed};
-use crate::presence::Session;
+use super::place::Place;
 use crate::session::{Rank, State};
 use crate::wrap::TerminalModes;
 use crate::wrap::agents::Agent;
@@ -87,7 +87,7 @@ impl Eyes {
     pub(super) fn open(
         feed: Feed,
         agent: Agent,
-        session: Session,
+        session: Place,
         chat: ChatMode,
     ) -> io::Result<Self> {
         let window = Window { feed: feed.clone(), shown: Arc::default() };
@@ -98,6 +98,7 @@ impl Eyes {
             watcher,
             agent,
             session,
+            is_lent: false,
             chat,
             window: window.clone(),
             last_output: now,
@@ -124,7 +125,9 @@ impl Drop for Eyes {
 struct Looking {
     watcher: Watcher,
     agent: Agent,
-    session: Session,
+    session: Place,
+    /// Another agent has the terminal: what passes is not this one's.
+    is_lent: bool,
     chat: Chat,
     window: Window,
     last_output: Instant,
@@ -152,7 +155,9 @@ impl Looking {
     /// Takes in what happened; when to look again if nothing does.
     fn take(&mut self, batch: Batch) -> Option<Instant> {
         let now = Instant::now();
-        self.watcher.works(self.session.glance().turn_runs);
+        let glance = self.session.glance();
+        self.watcher.works(glance.turn_runs);
+        self.is_lent = glance.is_lent;
         if let Some(modes) = batch.modes {
             self.watcher.modes = modes;
         }
@@ -176,6 +181,10 @@ impl Looking {
         for told in told {
             self.tell(told, now);
         }
+        if self.is_lent {
+            self.chat.forget();
+            return again;
+        }
         let screen = &mut self.watcher.screen;
         let follow = self.chat.follow(screen, &self.agent, now, batch.has_ended);
         [again, follow].into_iter().flatten().min()
@@ -187,6 +196,7 @@ impl Looking {
                 self.last_output = now;
                 self.watcher.output(&bytes, now);
             }
+            Event::Input(_) | Event::HiddenInput | Event::Sign(_) if self.is_lent => {}
             Event::Input(bytes) => {
                 for told in self.watcher.input(&bytes, now) {
                     self.tell(told, now);
@@ -206,6 +216,8 @@ impl Looking {
 
     fn tell(&mut self, told: Told, now: Instant) {
         match told {
+            // An end is one whoever has the terminal.
+            Told::Evidence(_, state) if self.is_lent && state != State::Idle => {}
             Told::Evidence(rank, state) => {
                 let why = (state == State::Blocked).then_some("a dialog in its terminal");
                 self.session.signal(rank, state, why);

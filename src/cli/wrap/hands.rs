@@ -7,8 +7,10 @@ use std::time::{Duration, Instant};
 
 use super::eyes::{View, Window};
 use super::feed::{Event, Feed};
+use super::place::{Inbox, Place, Request};
 use super::typed::{self, PASTE_MARKS};
-use crate::presence::{Inbox, Session, Takes, Wanted, Wish};
+use crate::collie::Item;
+use crate::presence::{Takes, Wanted};
 use crate::session::State;
 use crate::wrap::agents::{Agent, Interrupt};
 use crate::wrap::screen::squeeze;
@@ -31,6 +33,9 @@ const CONFIRMED: Duration = Duration::from_secs(5);
 const ECHO: Duration = Duration::from_millis(200);
 /// A hidden cursor means a menu only when the screen stands still.
 const STANDS: Duration = Duration::from_millis(200);
+/// How long all of it may take up to Enter: a little less than the phone's patience.
+const TAKEN: Duration = Duration::from_secs(9);
+const LENT: Refusal = "Another agent runs in this terminal: write to that one.";
 /// Between two looks at the screen, and between two keys.
 const STEP: Duration = Duration::from_millis(10);
 const KEY_GAP: Duration = Duration::from_millis(120);
@@ -42,7 +47,7 @@ pub(super) fn takes(agent: &Agent) -> Takes {
 
 pub(super) struct Hands {
     pub(super) agent: Agent,
-    pub(super) session: Session,
+    pub(super) session: Place,
     pub(super) window: Window,
     pub(super) feed: Feed,
     pub(super) keyboard: Keyboard,
@@ -54,17 +59,19 @@ type Refusal = &'static str;
 impl Hands {
     /// Takes wishes until the session ends.
     pub(super) fn start(self) -> io::Result<JoinHandle<()>> {
-        let inbox = self.session.inbox();
-        std::thread::Builder::new().name("hands".to_owned()).spawn(move || self.run(&inbox))
+        std::thread::Builder::new().name("hands".to_owned()).spawn(move || {
+            let inbox = self.session.inbox();
+            self.run(inbox);
+        })
     }
 
-    fn run(&self, inbox: &Inbox) {
+    fn run(&self, mut inbox: Inbox) {
         while let Some(wish) = inbox.wait() {
-            match wish.wanted().clone() {
+            match wish.wanted() {
                 Wanted::Send { text } => self.send(wish, &text, false),
                 Wanted::Steer { text } => self.send(wish, &text, true),
                 Wanted::Stop => match self.stop() {
-                    Ok(()) => _ = wish.accept(),
+                    Ok(()) => wish.accept(),
                     Err(why) => wish.refuse(why),
                 },
                 _ => drop(wish),
@@ -72,7 +79,7 @@ impl Hands {
         }
     }
 
-    fn send(&self, wish: Wish, text: &str, steer: bool) {
+    fn send(&self, wish: Request, text: &str, steer: bool) {
         let turn = self.session.glance().turn;
         let sent = match self.type_and_send(text, steer) {
             Ok(sent) => sent,
@@ -82,13 +89,15 @@ impl Hands {
         self.feed.event(Event::PhoneSent);
         if !self.is_confirmed(&sent, turn, steer) {
             let notice = "No sign of the text came from the agent: whether it took it is unknown.";
-            if let Err(error) = self.session.notice(notice) {
-                tracing::warn!(%error, "an unconfirmed text is not in the chat");
-            }
+            self.session.transcribe(|id| Item::notice(id, notice));
         }
     }
 
     fn type_and_send(&self, text: &str, steer: bool) -> Result<Sent, Refusal> {
+        let began = Instant::now();
+        if steer && !self.agent.steer {
+            return Err("The agent takes no text into a running turn.");
+        }
         let view = self.may_type(steer)?;
         if self.agent.composer.is_empty() && view.has_typed {
             return Err("Somebody is typing at the terminal.");
@@ -102,7 +111,7 @@ impl Hands {
         if needle.is_empty() {
             return Err("There is no text in it.");
         }
-        let began = Instant::now();
+        let typed_at = Instant::now();
         self.feed.event(Event::PhoneTypes);
         self.keyboard.type_bytes(&bytes, UNREAD).map_err(unread)?;
         let written = Instant::now();
@@ -111,8 +120,12 @@ impl Hands {
         self.wait_until_seen(&view, &needle, written + burst)?;
         // Once more, and at once before Enter: a question may have come up meanwhile.
         let last = self.may_type(steer)?;
-        if last.last_key.is_some_and(|at| at >= began) {
+        if last.last_key.is_some_and(|at| at >= typed_at) {
             return Err("Somebody began to type at the terminal; the text was not sent.");
+        }
+        // The phone was told by now that nobody took it.
+        if began.elapsed() > TAKEN {
+            return Err("The agent took too long to read the text; it was not sent.");
         }
         let enter = typed::enter(view.modes.kitty_flags);
         self.keyboard.type_bytes(enter, UNREAD).map_err(unread)?;
@@ -123,8 +136,10 @@ impl Hands {
     fn may_type(&self, steer: bool) -> Result<View, Refusal> {
         // First the screen: what it shows is in the session's state by then.
         let view = self.window.look().ok_or("The agent's screen cannot be seen.")?;
-        self.session.publish();
-        let glance = self.session.glance();
+        let glance = self.session.newest();
+        if glance.is_lent {
+            return Err(LENT);
+        }
         if glance.state == State::Blocked {
             return Err("A question is open. Answer it first.");
         }
@@ -200,8 +215,10 @@ impl Hands {
 
     /// Presses the agent's own interrupt. It never gets a signal.
     fn stop(&self) -> Result<(), Refusal> {
-        self.session.publish();
-        let glance = self.session.glance();
+        let glance = self.session.newest();
+        if glance.is_lent {
+            return Err(LENT);
+        }
         // At rest the same keys can quit an agent.
         if !glance.turn_runs {
             return Err("No turn runs.");

@@ -5,6 +5,8 @@ mod child;
 mod eyes;
 mod feed;
 mod hands;
+mod outer;
+mod place;
 mod tap;
 mod typed;
 
@@ -12,19 +14,22 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use super::{Exit, Failure, log, output};
 use crate::herdr;
-use crate::link::Server;
+use crate::link::{NestedParams, OpenParams, Server};
 use crate::os::{folders, random};
-use crate::presence::{FaceStatus, Presence, Session, SessionError, StartError};
+use crate::presence::{Builder, FaceStatus, Presence, Session, SessionError, StartError};
 use crate::wrap::agents::{self, Agent};
-use crate::wrap::{self as shim, Keyboard, StartError as ChildError, Status};
+use crate::wrap::{self as shim, Ending, Keyboard, StartError as ChildError, Status};
 use chat::ChatMode;
 use child::HerdrEnv;
 use eyes::Eyes;
 use feed::Feed;
 use hands::Hands;
+use outer::{Joined, Outer};
+use place::Place;
 use tap::Signals;
 
 #[derive(Debug, clap::Args)]
@@ -87,11 +92,14 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     shim::find(&program).map_err(|error| child_failure(&error))?;
 
     let program_name = base_name(&program);
-    let agent = arguments.agent.unwrap_or_else(|| agent_name(&program_name));
+    let agent = arguments.agent.clone().unwrap_or_else(|| agent_name(&program_name));
     let session_id = match arguments.session {
         Some(id) => id,
         None => random::hex(16).map_err(|error| Failure::new(Exit::Failed, error))?,
     };
+    let known = known_agent(&program_name);
+    let has_terminal = !arguments.no_pty && io::stdin().is_terminal() && io::stdout().is_terminal();
+    let outer = Outer::find().filter(Outer::has_our_pane);
     let mut builder = Presence::builder(&agent).display_agent(&program_name);
     if let Some(source) = &arguments.source {
         builder = builder.source(source);
@@ -99,72 +107,120 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if let Some(socket) = &arguments.socket {
         builder = builder.collie_socket(socket);
     }
-    if arguments.no_herdr {
+    if arguments.no_herdr || outer.is_some() {
         builder = builder.without_herdr();
     }
-    let known = known_agent(&program_name);
-    let has_terminal = !arguments.no_pty && io::stdin().is_terminal() && io::stdout().is_terminal();
     if has_terminal {
         builder = builder.takes(hands::takes(&known));
     }
-    let link_path = link_path(arguments.socket.as_deref());
-
-    let sockets: Vec<PathBuf> =
-        builder.collie_path().into_iter().chain(link_path.clone()).collect();
-    if let Err(error) = shim::guard(&sockets) {
-        // It only helps when we are killed.
-        tracing::warn!(%error, "there is no guardian");
-    }
-    let presence = builder.start().map_err(|error| start_failure(&error))?;
-    if let FaceStatus::Off(why) = presence.status().collie {
-        output::complain(&format!("Collie is off: {why}"));
-    }
-    let mut opening = presence.session(&session_id);
-    if let Some(title) = &arguments.title {
-        opening = opening.title(title);
-    }
-    let session = opening.open_unannounced().map_err(|error| session_failure(&error))?;
-    let link = start_link(&presence, link_path);
+    let started = match outer {
+        // Whoever names a socket wants a host of its own on the phone.
+        Some(outer) if arguments.socket.is_none() => {
+            let nested = NestedParams {
+                within: outer.session.clone(),
+                agent: arguments.agent.unwrap_or(program_name),
+                folder: env::current_dir().ok(),
+                has_terminal,
+            };
+            let title = arguments.title;
+            let session = session_id.clone();
+            join(outer, &OpenParams { session, title, nested: Some(nested), ..Default::default() })?
+        }
+        _ => own(builder, &session_id, arguments.title.as_deref(), arguments.socket.as_deref())?,
+    };
 
     let herdr_env = if arguments.no_herdr { HerdrEnv::Keep } else { arguments.herdr_env };
-    let child = child::led(program, words, &session_id, link.as_ref(), herdr_env);
+    let child = child::led(program, words, &session_id, started.link.as_deref(), herdr_env);
     let options = shim::Options {
         pty: !arguments.no_pty,
         answer_program_status: arguments.program_status == ProgramStatus::Answer,
         ..shim::Options::default()
     };
     let feed = Feed::default();
-    let mut tap = Signals::new(presence.clone(), session.clone(), feed.clone());
+    let mut tap = Signals::new(started.place.clone(), feed.clone());
     let mut eyes = None;
     let mut keyboard = None;
     if has_terminal {
         // Without them the agent runs all the same.
-        match look_and_type(feed, known, &session, arguments.chat) {
+        match look_and_type(feed, known, &started.place, arguments.chat) {
             Ok((looking, typing)) => (eyes, keyboard) = (Some(looking), Some(typing)),
             Err(error) => output::complain(&format!("the terminal is not looked at: {error}")),
         }
     }
     let outcome = shim::run_with(&child, options, &mut tap, keyboard.as_ref());
     // The eyes first: what is left on the screen belongs to the last turn.
-    drop((tap, eyes, link));
-    let ending = match outcome {
-        Ok(ending) => ending,
-        Err(error) => {
-            presence.release();
-            presence.close();
-            return Err(child_failure(&error));
+    drop((tap, eyes, started.server));
+    // A session in the presence round us ends with our process.
+    if let Place::Own { presence, session } = started.place {
+        end(presence, &session, outcome.as_ref().ok());
+    }
+    outcome.map_err(|error| child_failure(&error))?.leave()
+}
+
+/// Where the agent is shown, and where the commands inside it speak to.
+struct Started {
+    place: Place,
+    link: Option<PathBuf>,
+    server: Option<Server>,
+}
+
+/// A presence of our own.
+fn own(
+    builder: Builder,
+    session_id: &str,
+    title: Option<&str>,
+    socket: Option<&Path>,
+) -> Result<Started, Failure> {
+    let link_path = link_path(socket);
+    let sockets: Vec<PathBuf> =
+        builder.collie_path().into_iter().chain(link_path.clone()).collect();
+    let gone = builder.gone();
+    guard(&sockets, || {
+        if let Some(gone) = gone {
+            gone.tell();
         }
-    };
-    match (ending.ended_by, ending.status) {
+    });
+    let presence = builder.start().map_err(|error| start_failure(&error))?;
+    if let FaceStatus::Off(why) = presence.status().collie {
+        output::complain(&format!("Collie is off: {why}"));
+    }
+    let mut opening = presence.session(session_id);
+    if let Some(title) = title {
+        opening = opening.title(title);
+    }
+    let session = opening.open_unannounced().map_err(|error| session_failure(&error))?;
+    let server = start_link(&presence, link_path);
+    let link = server.as_ref().map(|server| server.path().to_owned());
+    Ok(Started { place: Place::Own { presence, session }, link, server })
+}
+
+/// A session of the presence that we run inside.
+fn join(outer: Outer, params: &OpenParams) -> Result<Started, Failure> {
+    // Before there is a connection: the guardian would keep it open.
+    guard(&[], || {});
+    let link = Some(outer.socket.clone());
+    let joined = Joined::open(outer, params).map_err(|why| Failure::new(Exit::Usage, why))?;
+    Ok(Started { place: Place::Joined(Arc::new(joined)), link, server: None })
+}
+
+fn guard(sockets: &[PathBuf], last_word: impl FnOnce()) {
+    if let Err(error) = shim::guard(sockets, last_word) {
+        // It only helps when we are killed.
+        tracing::warn!(%error, "there is no guardian");
+    }
+}
+
+/// Tells the faces how the agent ended; `None`: it never ran.
+fn end(presence: Presence, session: &Session, ending: Option<&Ending>) {
+    match ending.map(|ending| (ending.ended_by, ending.status)) {
         // The user quit, by whatever way the agent offers.
-        (None, Status::Exited(_)) => presence.release(),
+        None | Some((None, Status::Exited(_))) => presence.release(),
         // The agent crashed: it is idle, and can be resumed.
-        (None, Status::Signaled(_)) => session.ended(),
+        Some((None, Status::Signaled(_))) => session.ended(),
         // Somebody closed the terminal, or stopped us: the session is to come back.
-        (Some(_), _) => {}
+        Some((Some(_), _)) => {}
     }
     presence.close();
-    ending.leave()
 }
 
 /// What is known of the agent, also by what the user says of it.
@@ -181,7 +237,7 @@ fn known_agent(program_name: &str) -> Agent {
 fn look_and_type(
     feed: Feed,
     agent: Agent,
-    session: &Session,
+    session: &Place,
     chat: ChatMode,
 ) -> io::Result<(Eyes, Keyboard)> {
     let keyboard = Keyboard::new()?;

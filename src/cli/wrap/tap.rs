@@ -1,7 +1,7 @@
 //! What passes between the agent and its terminal, handed to who looks at it.
 
 use super::feed::{Event, Feed};
-use crate::presence::{Presence, Session};
+use super::place::Place;
 use crate::session::{Rank, State};
 use crate::wrap::program_status::{self, Records};
 use crate::wrap::{Sign, Tap, TerminalModes};
@@ -9,15 +9,14 @@ use crate::wrap::{Sign, Tap, TerminalModes};
 /// Takes the agent's own word from its output at once, and leaves everything else to the thread that
 /// looks at the feed: the relay waits for nobody.
 pub(super) struct Signals {
-    presence: Presence,
-    session: Session,
+    session: Place,
     records: Records,
     feed: Feed,
 }
 
 impl Signals {
-    pub(super) fn new(presence: Presence, session: Session, feed: Feed) -> Self {
-        Self { presence, session, records: Records::default(), feed }
+    pub(super) fn new(session: Place, feed: Feed) -> Self {
+        Self { session, records: Records::default(), feed }
     }
 }
 
@@ -31,6 +30,10 @@ impl Tap for Signals {
     }
 
     fn program_status(&mut self, event: program_status::Event) {
+        // It is another agent's word, of which its own session tells.
+        if self.session.is_lent() {
+            return;
+        }
         // A question says nothing, and an agent that has nothing to report changes nothing.
         let reported = self.records.aggregate().is_some();
         if event == program_status::Event::Query {
@@ -80,6 +83,6 @@ impl Tap for Signals {
 
     fn resumed(&mut self) {
         self.feed.note(|batch| batch.suspended = Some(false));
-        self.presence.resumed();
+        self.session.resumed();
     }
 }
