@@ -49,7 +49,7 @@ fn it_types_the_quoted_command_into_a_login_shell_in_the_last_folder() {
     herdr.type_line("export GONE=1; cd '한국어 here' && my-agent");
     herdr.wait_for_agent("my-agent");
     let folder = folder.to_str().unwrap().to_owned();
-    assert_eq!(lines(&herdr.home().join("started")), [folder.clone()]);
+    assert_eq!(lines(&herdr.home().join("started")), [folder.as_str()]);
     assert!(lines(&herdr.home().join("environment")).contains(&"GONE=1".to_owned()));
 
     herdr.restart();

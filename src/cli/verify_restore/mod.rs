@@ -99,7 +99,7 @@ fn verify(arguments: Arguments, waiting: &Waiting) -> Result<Exit, Failure> {
     } else {
         Surroundings::throwaway(waiting).map_err(failed)?
     };
-    let timeline = Timeline::start(arguments.json);
+    let timeline = Timeline::start(&name, arguments.json);
     let sessions = Sessions::new(program, surroundings.environment.clone());
     let plan = Plan { typed, agent: arguments.agent, here: arguments.here, waiting, timeline };
     let session = Throwaway::new(sessions, name, surroundings);

@@ -7,7 +7,6 @@ use super::line::Line;
 use super::probe::Seen;
 use super::screen::Screen;
 use super::session::Throwaway;
-use super::surroundings::user_shell;
 use super::timeline::{Step, Timeline};
 use super::waiting::{Vain, Waiting};
 use crate::herdr::{
@@ -101,13 +100,14 @@ impl Plan<'_> {
             Ok(line) => line,
             Err(why) => return self.fail(Step::failed("start", why, "move this program")),
         };
-        let typed_at = RefCell::new(None::<Instant>);
+        // A space first: many a shell keeps no such line in its history.
+        let line = format!(" {}", line.0);
+        let mut typed_at = None::<Instant>;
         let seen = self.waiting.until(|| {
-            let mut typed_at = typed_at.borrow_mut();
             if typed_at.is_none_or(|at| at.elapsed() > TYPE_AGAIN) {
-                *typed_at = Some(Instant::now());
+                typed_at = Some(Instant::now());
                 // When it cannot be typed, nothing is seen.
-                let _ = session.terminal.as_ref()?.type_line(&line.0);
+                let _ = session.terminal.as_ref()?.type_line(&line);
             }
             Seen::read(&file)
         });
@@ -120,7 +120,7 @@ impl Plan<'_> {
                     "no shell answers in the first pane",
                     "see what Herdr shows in its first pane, and whether it asks something",
                 );
-                return self.fail(step.typed(&line.0).seen(last_lines(session)));
+                return self.fail(step.typed(&line).seen(last_lines(session)));
             }
         };
         let pane = match pane {
@@ -136,9 +136,7 @@ impl Plan<'_> {
         };
         self.timeline.version = inspect(&pane).and_then(|seen| seen.version);
         let version = self.timeline.version.as_deref().unwrap_or("of unknown version");
-        let shell = user_shell();
-        let found =
-            format!("Herdr {version}, pane {}, login shell {}", pane.pane_id(), shell.display());
+        let found = format!("Herdr {version}, with a shell in pane {}", pane.pane_id());
         self.timeline.add(Step::ok("start", found));
         Ok(pane)
     }
