@@ -10,7 +10,7 @@ fn shell<'a>(verdict: &'a Verdict, name: &str) -> &'a Value {
 
 fn dry_run(author: &Author, words: &[&str]) -> Verdict {
     let mut command = author.herdr.command(PROGRAM);
-    command.args(["verify-restore", "--dry-run", "--json"]).args(words);
+    command.args(["verify-restore", "--dry-run", "--json"]).args(words).env("LANG", "C.UTF-8");
     Verdict::of(command.output().unwrap())
 }
 
@@ -53,6 +53,22 @@ fn every_kind_of_word_arrives_in_every_shell_that_is_installed() {
             assert_eq!(shell["found"], "skipped: not installed");
         }
     }
+}
+
+/// zsh knows only ASCII where the login shell has no UTF-8 locale.
+#[test]
+fn a_locale_that_changes_a_word_is_found_out() {
+    if which::which("zsh").is_err() {
+        println!("skipped: no zsh");
+        return;
+    }
+    let author = Author::new();
+    let mut command = author.herdr.command(PROGRAM);
+    command.args(["verify-restore", "--dry-run", "--json", "--", "my-agent", "한"]);
+    let verdict = Verdict::of(command.env("LANG", "C").output().unwrap());
+    assert_eq!(verdict.code, Some(1), "{:#}", verdict.report);
+    let found = shell(&verdict, "zsh")["found"].as_str().unwrap();
+    assert!(found.starts_with("word 2 arrived as"), "{found}");
 }
 
 #[test]

@@ -144,9 +144,10 @@ impl Plan<'_> {
     /// Starts the server, and makes sure that it is ours before anything is typed.
     fn attach(&mut self, session: &mut Throwaway, step: &'static str) -> Done<NamedSession> {
         // Once more, right before: the last look may be a while ago.
-        if session.find().is_ok_and(|found| found.is_some_and(|found| found.running)) {
+        let is_new = step == "start";
+        if session.find().is_ok_and(|found| found.is_some_and(|found| is_new || found.running)) {
             session.let_go();
-            let found = format!("somebody has started a session `{}` meanwhile", session.name);
+            let found = format!("somebody has made a session `{}` meanwhile", session.name);
             return self.fail(Step::failed(step, found, "choose another name with --session"));
         }
         if let Err(error) = session.attach() {
