@@ -6,6 +6,7 @@ mod line;
 pub(super) mod probe;
 mod screen;
 mod session;
+mod shown;
 mod steps;
 mod surroundings;
 mod timeline;
