@@ -1,6 +1,8 @@
 //! Herdr's named sessions, by its program: for `verify-restore`. All that knows the words of `herdr session`
 //! and the names in `session.json` is here.
 
+use crate::os::peer::Peer;
+use crate::os::socket::connect_at_once;
 use serde::Deserialize;
 use serde_json::Value;
 use std::ffi::{OsStr, OsString};
@@ -68,6 +70,17 @@ pub struct NamedSession {
     pub running: bool,
     /// The socket of its server.
     pub socket_path: PathBuf,
+}
+
+impl NamedSession {
+    /// Whether its server is a process that this one has started: somebody else may have been quicker. None:
+    /// nobody answers at its socket. On macOS a server that runs on its own cannot be told apart, and counts
+    /// as ours.
+    pub fn is_ours(&self) -> Option<bool> {
+        let stream = connect_at_once(&self.socket_path).ok()?;
+        let can_be_known = cfg!(target_os = "linux");
+        Some(!can_be_known || Peer::of(&stream).is_ok_and(|peer| peer.is_self_or_descendant()))
+    }
 }
 
 #[derive(Deserialize)]

@@ -49,7 +49,7 @@ fn it_types_the_quoted_command_into_a_login_shell_in_the_last_folder() {
     herdr.type_line("export GONE=1; cd '한국어 here' && my-agent");
     herdr.wait_for_agent("my-agent");
     let folder = folder.to_str().unwrap().to_owned();
-    assert_eq!(lines(&herdr.home().join("started")), [folder.clone()]);
+    assert_eq!(lines(&herdr.home().join("started")), [folder.as_str()]);
     assert!(lines(&herdr.home().join("environment")).contains(&"GONE=1".to_owned()));
 
     herdr.restart();
@@ -85,6 +85,26 @@ fn of_two_equal_panes_only_the_first_is_restored() {
     eventually("three commands", || herdr.typed().len() == 3);
     assert_eq!(herdr.typed(), ["true 1", "w1:p3 true 1", "w1:p4 true 2"]);
     assert_eq!(herdr.pane("w1:p2")["pane_id"], "w1:p2", "the second one has a shell only");
+}
+
+#[test]
+fn two_panes_of_one_agent_are_restored_by_what_tells_them_apart() {
+    let mut herdr = RestoringHerdr::start_with(&[("FAKE_HERDR_PANES", "3")]);
+    let script = r#"#!/bin/sh
+"$HERDR_BIN_PATH" pane report-agent "$HERDR_PANE_ID" --source a --agent a --state idle \
+    --seq "$(date +%s%N)" -- a "$1"
+exec cat
+"#;
+    write_program(&herdr.bin().join("a"), script);
+    for (pane, word) in [("w1:p1", "one"), ("w1:p2", "two"), ("w1:p3", "one")] {
+        herdr.type_line_in(pane, &format!("a {word}"));
+        herdr.wait_for_agent_in(pane, "a");
+    }
+    herdr.restart();
+    herdr.wait_for_agent_in("w1:p1", "a");
+    herdr.wait_for_agent_in("w1:p2", "a");
+    assert_eq!(herdr.typed(), ["a one", "w1:p2 a two"]);
+    assert_eq!(herdr.pane("w1:p3")["agent"], Value::Null);
 }
 
 #[test]
@@ -174,7 +194,7 @@ fn an_agent_that_dies_is_forgotten_with_its_command() {
     herdr.type_line("my-agent");
     herdr.wait_for_agent("my-agent");
     herdr.type_line("\u{4}");
-    herdr.wait_for_pane("empty pane", |pane| pane["agent"] == Value::Null);
+    herdr.wait_for_pane("w1:p1", "empty pane", |pane| pane["agent"] == Value::Null);
 }
 
 #[test]

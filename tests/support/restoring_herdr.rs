@@ -93,6 +93,17 @@ impl RestoringHerdr {
         self.terminal().type_bytes(format!("{line}\r"));
     }
 
+    /// Types a line into a pane that has not the focus.
+    pub(crate) fn type_line_in(&self, pane: &str, line: &str) {
+        let params = serde_json::json!({"pane_id": pane, "text": format!("{line}\r")});
+        assert!(self.ask("pane.send_text", &params).is_some(), "no server");
+    }
+
+    /// Puts a program on the `PATH` of the login shell, such as `agent-presence` itself.
+    pub(crate) fn link(&self, name: &str, program: impl AsRef<Path>) {
+        std::os::unix::fs::symlink(program, self.bin().join(name)).unwrap();
+    }
+
     /// What the server has typed itself so far, over all restarts, as `line` or, for another pane than the
     /// first, as `w1:p2 line`.
     pub(crate) fn typed(&self) -> Vec<String> {
@@ -117,21 +128,26 @@ impl RestoringHerdr {
 
     /// Waits until the pane `w1:p1` shows this agent, idle or done.
     pub(crate) fn wait_for_agent(&self, agent: &str) {
-        self.wait_for_pane(&format!("{agent} in the pane"), |pane| {
+        self.wait_for_agent_in("w1:p1", agent);
+    }
+
+    /// The same for another pane.
+    pub(crate) fn wait_for_agent_in(&self, pane: &str, agent: &str) {
+        self.wait_for_pane(pane, &format!("{agent} in the pane"), |pane| {
             pane["agent"] == agent
                 && (pane["agent_status"] == "idle" || pane["agent_status"] == "done")
         });
     }
 
-    /// Waits until the pane `w1:p1` is as it should be.
-    pub(crate) fn wait_for_pane(&self, what: &str, is_it: impl Fn(&Value) -> bool) {
+    /// Waits until a pane is as it should be.
+    pub(crate) fn wait_for_pane(&self, id: &str, what: &str, is_it: impl Fn(&Value) -> bool) {
         let screen = || self.terminal.as_ref().map(Terminal::screen).unwrap_or_default();
         let end = std::time::Instant::now() + super::terminal::DEADLINE;
-        while !is_it(&self.pane("w1:p1")) {
+        while !is_it(&self.pane(id)) {
             assert!(
                 std::time::Instant::now() < end,
                 "no {what}; the pane: {}; the screen:\n{}",
-                self.pane("w1:p1"),
+                self.pane(id),
                 screen()
             );
             std::thread::sleep(std::time::Duration::from_millis(5));

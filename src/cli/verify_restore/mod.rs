@@ -6,6 +6,7 @@ mod line;
 pub(super) mod probe;
 mod screen;
 mod session;
+mod shown;
 mod steps;
 mod surroundings;
 mod timeline;
@@ -99,7 +100,7 @@ fn verify(arguments: Arguments, waiting: &Waiting) -> Result<Exit, Failure> {
     } else {
         Surroundings::throwaway(waiting).map_err(failed)?
     };
-    let timeline = Timeline::start(arguments.json);
+    let timeline = Timeline::start(&name, arguments.json);
     let sessions = Sessions::new(program, surroundings.environment.clone());
     let plan = Plan { typed, agent: arguments.agent, here: arguments.here, waiting, timeline };
     let session = Throwaway::new(sessions, name, surroundings);

@@ -104,7 +104,7 @@ mod tests {
             "-dash: 1: my-agent: not found",
             "zsh: command not found: my-agent",
             "fish: Unknown command: my-agent",
-            "  -bash: /x/my-agent: No such file or directory  ",
+            "  -bash: my-agent: No such file or directory  │",
         ] {
             assert!(says_not_found(line, "my-agent"), "{line}");
         }

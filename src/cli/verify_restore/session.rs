@@ -1,7 +1,6 @@
 //! The throwaway session, and how nothing of it is left behind.
 
 use std::io;
-use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use super::complain_left;
@@ -9,7 +8,6 @@ use super::screen::Screen;
 use super::surroundings::Surroundings;
 use crate::herdr::{NamedSession, Sessions, SessionsError};
 use crate::os::console::Program;
-use crate::os::peer::Peer;
 use crate::os::process::kill_all_below;
 
 /// How long what is left of the session may take to die.
@@ -50,13 +48,14 @@ impl Throwaway {
         Ok(())
     }
 
-    /// Whether the server that answers at the session's socket is one that we have started: another one
-    /// may have been quicker. None: nobody answers.
-    pub(super) fn is_ours(session: &NamedSession) -> Option<bool> {
-        let stream = UnixStream::connect(&session.socket_path).ok()?;
-        // Without subreapers a server that runs on its own is nobody's.
-        let can_be_known = cfg!(target_os = "linux");
-        Some(!can_be_known || Peer::of(&stream).is_ok_and(|peer| peer.is_self_or_descendant()))
+    /// The last lines of the attached terminal.
+    pub(super) fn last_lines(&self) -> Vec<String> {
+        self.terminal.as_ref().map(Screen::last_lines).unwrap_or_default()
+    }
+
+    /// The line there in which a shell says that it does not know the program.
+    pub(super) fn says_not_found(&self, program: &str) -> Option<String> {
+        self.terminal.as_ref()?.says_not_found(program)
     }
 
     /// The session is somebody else's: it is left alone.
@@ -72,7 +71,7 @@ impl Drop for Throwaway {
             && let Ok(Some(session)) = self.find()
             && session.running
         {
-            if Self::is_ours(&session) == Some(false) {
+            if session.is_ours() == Some(false) {
                 self.begun = false;
             } else {
                 // It may be on its way out already.

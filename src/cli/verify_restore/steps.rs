@@ -7,14 +7,10 @@ use super::line::Line;
 use super::probe::Seen;
 use super::screen::Screen;
 use super::session::Throwaway;
-use super::surroundings::user_shell;
+use super::shown::{Shown, inspect, not_ready, pane_of, ready};
 use super::timeline::{Step, Timeline};
 use super::waiting::{Vain, Waiting};
-use crate::herdr::{
-    AgentName, Detection, Environment, Inspection, NamedSession, ResumeCommand, Source,
-    saved_commands,
-};
-use crate::presence::DEFAULT_SOURCE;
+use crate::herdr::{Environment, Inspection, NamedSession, ResumeCommand, saved_commands};
 
 /// How long a command may come after the first report, with the 5 s after which Herdr saves it.
 const COMMAND_LIMIT: Duration = Duration::from_secs(10);
@@ -41,12 +37,6 @@ pub(super) struct Plan<'a> {
     pub(super) here: bool,
     pub(super) waiting: &'a Waiting,
     pub(super) timeline: Timeline,
-}
-
-/// The agent as Herdr shows it when it is ready.
-struct Shown {
-    agent: String,
-    state: String,
 }
 
 type Done<T> = Result<T, Trouble>;
@@ -101,13 +91,14 @@ impl Plan<'_> {
             Ok(line) => line,
             Err(why) => return self.fail(Step::failed("start", why, "move this program")),
         };
-        let typed_at = RefCell::new(None::<Instant>);
+        // A space first: many a shell keeps no such line in its history.
+        let line = format!(" {}", line.0);
+        let mut typed_at = None::<Instant>;
         let seen = self.waiting.until(|| {
-            let mut typed_at = typed_at.borrow_mut();
             if typed_at.is_none_or(|at| at.elapsed() > TYPE_AGAIN) {
-                *typed_at = Some(Instant::now());
+                typed_at = Some(Instant::now());
                 // When it cannot be typed, nothing is seen.
-                let _ = session.terminal.as_ref()?.type_line(&line.0);
+                let _ = session.terminal.as_ref()?.type_line(&line);
             }
             Seen::read(&file)
         });
@@ -120,7 +111,7 @@ impl Plan<'_> {
                     "no shell answers in the first pane",
                     "see what Herdr shows in its first pane, and whether it asks something",
                 );
-                return self.fail(step.typed(&line.0).seen(last_lines(session)));
+                return self.fail(step.typed(&line).seen(session.last_lines()));
             }
         };
         let pane = match pane {
@@ -136,9 +127,7 @@ impl Plan<'_> {
         };
         self.timeline.version = inspect(&pane).and_then(|seen| seen.version);
         let version = self.timeline.version.as_deref().unwrap_or("of unknown version");
-        let shell = user_shell();
-        let found =
-            format!("Herdr {version}, pane {}, login shell {}", pane.pane_id(), shell.display());
+        let found = format!("Herdr {version}, with a shell in pane {}", pane.pane_id());
         self.timeline.add(Step::ok("start", found));
         Ok(pane)
     }
@@ -146,9 +135,10 @@ impl Plan<'_> {
     /// Starts the server, and makes sure that it is ours before anything is typed.
     fn attach(&mut self, session: &mut Throwaway, step: &'static str) -> Done<NamedSession> {
         // Once more, right before: the last look may be a while ago.
-        if session.find().is_ok_and(|found| found.is_some_and(|found| found.running)) {
+        let is_new = step == "start";
+        if session.find().is_ok_and(|found| found.is_some_and(|found| is_new || found.running)) {
             session.let_go();
-            let found = format!("somebody has started a session `{}` meanwhile", session.name);
+            let found = format!("somebody has made a session `{}` meanwhile", session.name);
             return self.fail(Step::failed(step, found, "choose another name with --session"));
         }
         if let Err(error) = session.attach() {
@@ -157,7 +147,7 @@ impl Plan<'_> {
         }
         let running = self.waiting.until(|| {
             let found = session.find().ok().flatten().filter(|found| found.running)?;
-            Throwaway::is_ours(&found).map(|ours| (found, ours))
+            found.is_ours().map(|ours| (found, ours))
         });
         match running {
             Ok((found, true)) => Ok(found),
@@ -174,7 +164,7 @@ impl Plan<'_> {
                     format!("{words} has started no server"),
                     format!("run {words} yourself and see what it says"),
                 );
-                self.fail(step.seen(last_lines(session)))
+                self.fail(step.seen(session.last_lines()))
             }
         }
     }
@@ -189,7 +179,7 @@ impl Plan<'_> {
         }
         let last = RefCell::new(None);
         let shown = self.waiting.until(|| {
-            if let Some(not_found) = not_found(session, &program) {
+            if let Some(not_found) = session.says_not_found(&program) {
                 return Some(Err(not_found));
             }
             let seen = inspect(pane)?;
@@ -200,7 +190,7 @@ impl Plan<'_> {
         let step = match shown {
             Ok(Ok(shown)) => {
                 let found = format!("Herdr shows `{}`, {}", shown.agent, shown.state);
-                let step = Step::ok("report", found).typed(&line).seen(last_lines(session));
+                let step = Step::ok("report", found).typed(&line).seen(session.last_lines());
                 self.timeline.add(step);
                 return Ok(shown);
             }
@@ -217,7 +207,7 @@ impl Plan<'_> {
                  --here. An agent that does not report itself runs below `agent-presence wrap --`",
             ),
         };
-        self.fail(step.typed(&line).seen(last_lines(session)))
+        self.fail(step.typed(&line).seen(session.last_lines()))
     }
 
     /// Stops the server when it has saved the resume command.
@@ -283,7 +273,7 @@ impl Plan<'_> {
             Err(Vain::TimedOut) => {
                 let found = format!("pane {} did not come back", pane.pane_id());
                 let todo = "see what Herdr shows after a restart";
-                self.fail(Step::failed("restart", found, todo).seen(last_lines(session)))
+                self.fail(Step::failed("restart", found, todo).seen(session.last_lines()))
             }
         }
     }
@@ -300,7 +290,7 @@ impl Plan<'_> {
         let program = command.first().cloned().unwrap_or_default();
         let last = RefCell::new(None);
         let shown = self.waiting.until(|| {
-            if let Some(not_found) = not_found(session, &program) {
+            if let Some(not_found) = session.says_not_found(&program) {
                 return Some(Err(not_found));
             }
             let seen = inspect(pane)?;
@@ -313,7 +303,7 @@ impl Plan<'_> {
         let step = match shown {
             Ok(Ok(shown)) => {
                 let found = format!("Herdr shows `{}`, {}, again", shown.agent, shown.state);
-                let step = Step::ok("resume", found).typed(&line).seen(last_lines(session));
+                let step = Step::ok("resume", found).typed(&line).seen(session.last_lines());
                 self.timeline.add(step);
                 return Ok(());
             }
@@ -327,7 +317,7 @@ impl Plan<'_> {
                 self.not_resumed(session, last.into_inner().as_ref(), before, &line)
             }
         };
-        self.fail(step.typed(&line).seen(last_lines(session)))
+        self.fail(step.typed(&line).seen(session.last_lines()))
     }
 
     fn not_resumed(
@@ -367,56 +357,6 @@ impl Plan<'_> {
         let advice = format!("put `{program}` on the PATH of your login shell");
         if self.here { advice } else { format!("{advice}, or try --here") }
     }
-}
-
-/// The pane that a probe has run in.
-fn pane_of(seen: &Seen) -> Result<Environment, &'static str> {
-    let lookup = |name: &str| seen.variables.get(name).map(Into::into);
-    match Environment::from_lookup(lookup) {
-        Detection::Inside(environment) => Ok(environment),
-        Detection::Incomplete { missing } => Err(missing),
-        Detection::Outside => Err("HERDR_ENV"),
-    }
-}
-
-/// What Herdr shows of the pane; none: the system gives no event queue.
-fn inspect(pane: &Environment) -> Option<Inspection> {
-    // Nothing is reported, so whose name is used does not matter.
-    let source = Source::new(DEFAULT_SOURCE).ok()?;
-    let agent = AgentName::new(DEFAULT_SOURCE).ok()?;
-    Inspection::of(pane, &source, &agent, None).ok()
-}
-
-/// Idle, or done: the same after work that nobody has looked at yet.
-fn ready(seen: &Inspection, expected: Option<&str>) -> Option<Shown> {
-    let (agent, state) = (seen.holder.clone()?, seen.shown_state.clone()?);
-    let is_ready = state == "idle" || state == "done";
-    (is_ready && expected.is_none_or(|expected| expected == agent))
-        .then_some(Shown { agent, state })
-}
-
-/// What Herdr shows instead.
-fn not_ready(seen: Option<&Inspection>, expected: Option<&str>) -> String {
-    let expected = expected.map(|name| format!(" `{name}`")).unwrap_or_default();
-    match seen {
-        None => "Herdr cannot be asked".to_owned(),
-        Some(Inspection { transport: Err(why), .. }) => format!("Herdr cannot be asked: {why}"),
-        Some(Inspection { holder: None, .. }) => {
-            format!("no agent{expected} has reported in the pane")
-        }
-        Some(Inspection { holder: Some(holder), shown_state, .. }) => {
-            let state = shown_state.as_deref().unwrap_or("no state");
-            format!("the agent{expected} is not idle: Herdr shows `{holder}`, {state}")
-        }
-    }
-}
-
-fn not_found(session: &Throwaway, program: &str) -> Option<String> {
-    session.terminal.as_ref()?.says_not_found(program)
-}
-
-fn last_lines(session: &Throwaway) -> Vec<String> {
-    session.terminal.as_ref().map(Screen::last_lines).unwrap_or_default()
 }
 
 /// The line that Herdr types. Commands that break our own rules only are quoted all the same.

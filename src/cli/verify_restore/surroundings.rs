@@ -14,6 +14,7 @@ use super::probe::Seen;
 use super::screen::Screen;
 use super::waiting::{Vain, Waiting};
 use crate::herdr::write_quiet_config;
+use crate::link::{SESSION_VARIABLE, SOCKET_VARIABLE};
 use crate::os::console::Program;
 use crate::os::kept_file::private_folder;
 use crate::os::random;
@@ -78,7 +79,8 @@ impl Surroundings {
     pub(super) fn here() -> io::Result<Self> {
         let ours = |name: &OsStr| {
             // They lead to the presence that we may be inside of.
-            name.as_encoded_bytes().starts_with(b"AGENT_PRESENCE_") || name == "TERM"
+            let names = [SOCKET_VARIABLE, SESSION_VARIABLE, "AGENT_PRESENCE_BIN", "TERM"];
+            names.iter().any(|known| *known == name)
         };
         let mut environment: Vec<_> = env::vars_os().filter(|(name, _)| !ours(name)).collect();
         environment.push(("TERM".into(), TERMINAL.into()));

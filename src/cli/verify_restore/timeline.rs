@@ -69,6 +69,7 @@ impl Step {
 #[derive(Debug)]
 pub(super) struct Timeline {
     started: Instant,
+    session: String,
     json: bool,
     steps: Vec<Step>,
     /// Herdr's version, as soon as it is known.
@@ -76,8 +77,9 @@ pub(super) struct Timeline {
 }
 
 impl Timeline {
-    pub(super) fn start(json: bool) -> Self {
-        Self { started: Instant::now(), json, steps: Vec::new(), version: None }
+    pub(super) fn start(session: &str, json: bool) -> Self {
+        let session = session.to_owned();
+        Self { started: Instant::now(), session, json, steps: Vec::new(), version: None }
     }
 
     pub(super) fn add(&mut self, mut step: Step) {
@@ -103,8 +105,8 @@ impl Timeline {
             return output::print(&words);
         }
         let failed = self.steps.iter().find(|step| !step.ok).map(|step| step.name);
-        output::print(&json!({"ok": ok, "herdr": self.version, "failed": failed,
-            "steps": self.steps}))
+        output::print(&json!({"ok": ok, "session": self.session,
+            "herdr": self.version, "failed": failed, "steps": self.steps}))
     }
 }
 

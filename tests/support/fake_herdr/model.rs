@@ -29,6 +29,8 @@ pub(crate) struct Pane {
     pub(crate) foreground: Option<u32>,
     /// The folder that the pane was last in (H055).
     pub(crate) folder: Option<PathBuf>,
+    /// What was sent to it and not yet typed.
+    pub(crate) unsent: String,
 }
 
 /// Who holds a pane, and with which state.
@@ -130,6 +132,10 @@ impl Model {
             "pane.process_info" => Ok(json!({"type": "pane_process_info", "process_info": {
                 "pane_id": pane_id, "shell_pid": pane.shell_pid,
                 "foreground_process_group_id": pane.foreground.or(pane.shell_pid)}})),
+            "pane.send_text" => {
+                pane.unsent.push_str(text("text").unwrap_or_default());
+                Ok(json!({"type": "ok"}))
+            }
             "pane.report_agent" | "pane.report_agent_session" => {
                 let (Some(source), Some(agent)) = (text("source"), text("agent")) else {
                     return Err(("invalid_params", "source and agent must be there"));

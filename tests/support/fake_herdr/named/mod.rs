@@ -3,7 +3,8 @@
 //! and `delete`.
 //!
 //! Variables for tests: `FAKE_HERDR_VERSION` (0.9.3), `FAKE_HERDR_PANES` (how many panes a new session
-//! has, 1), `FAKE_HERDR_SAVE_MS` (how long after a change it is saved, 5000).
+//! has, 1), `FAKE_HERDR_SAVE_MS` (how long after a change it is saved, 5000), `FAKE_HERDR_ERRORS` (set: a
+//! server that a terminal has started may complain there).
 
 mod client;
 mod kept;

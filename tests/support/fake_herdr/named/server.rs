@@ -197,8 +197,14 @@ impl Server {
         });
     }
 
-    /// What was typed goes to the first pane.
+    /// What was typed goes to the first pane, and what was sent to the pane that it was sent to.
     fn pass_on_keys(&mut self) {
+        for (id, shell) in &mut self.shells {
+            let sent = self.shared.with_model(|model| {
+                model.panes.get_mut(id).map(|pane| std::mem::take(&mut pane.unsent))
+            });
+            shell.write(sent.unwrap_or_default().as_bytes());
+        }
         if let Some(shell) = self.shells.get_mut("w1:p1") {
             let typed = std::mem::take(&mut self.screen.lock().unwrap().typed);
             if !typed.is_empty() {
