@@ -10,8 +10,8 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::messages::{
     AcceptParams, ActionsParams, ApproveParams, ApproveResult, AskParams, AskResult, AskWord,
-    BlockParams, BlockResult, ItemParams, OpenParams, RefuseParams, ReleaseParams, SayKind,
-    SayParams, SayResult, SessionParams, StartersParams, StateParams, StatusParams,
+    BlockParams, BlockResult, ItemParams, NoParams, OpenParams, RefuseParams, ReleaseParams,
+    SayKind, SayParams, SayResult, SessionParams, StartersParams, StateParams, StatusParams,
     SubscribeParams, TitleParams, TurnResult, UnblockParams, WithdrawParams, method,
 };
 use super::protocol::{ErrorObject, Request, code};
@@ -165,6 +165,7 @@ pub(super) fn run(
             result(&status(presence, &params, &connection.opened))
         }
         method::RESUMED => {
+            let NoParams {} = params(request)?;
             presence.resumed();
             done()
         }
