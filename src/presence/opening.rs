@@ -49,7 +49,7 @@ pub struct SessionBuilder {
 pub enum Old {
     /// The phone stops showing it.
     Closes,
-    /// It stays on the phone, idle, to be read.
+    /// It stays on the phone, idle, to be read; its open asks are withdrawn.
     Stays,
 }
 
