@@ -100,6 +100,38 @@ fn types_of_nix_stay_in_their_two_rooms() {
     }
 }
 
+/// Who uses the crate sees nothing of what it is built on: neither in a signature nor in a public field.
+#[test]
+fn no_public_signature_names_what_it_is_built_on() {
+    let built_on =
+        ["nix", "hyper", "hyper_util", "http_body_util", "bytes", "tokio", "ratatui", "clap"];
+    let mut found = Vec::new();
+    for folder in ["src", "herdr", "collie"] {
+        for (path, text) in sources(folder) {
+            let code: Vec<&str> = code(&text).collect();
+            let code = code.join(" ");
+            let mut words: Vec<String> = built_on.iter().map(|name| format!("{name}::")).collect();
+            for import in code.split("use ").skip(1).filter_map(|rest| rest.split(';').next()) {
+                if built_on.iter().any(|name| import.starts_with(&format!("{name}::"))) {
+                    let names = import.split(|c: char| !c.is_alphanumeric() && c != '_');
+                    let is_type = |name: &&str| name.starts_with(char::is_uppercase);
+                    words.extend(names.filter(is_type).map(str::to_owned));
+                }
+            }
+            for public in code.split("pub ").skip(1) {
+                let signature = public.split(['{', ';', '=']).next().unwrap();
+                let is_type = signature.starts_with("struct ") || signature.starts_with("enum ");
+                // The fields of a type have a `pub` of their own, or are nobody's business.
+                let signature = if is_type { "" } else { signature };
+                if words.iter().any(|word| holds(signature, word)) {
+                    found.push(format!("{}: {signature}", path.display()));
+                }
+            }
+        }
+    }
+    assert_eq!(found, NOBODY);
+}
+
 /// `cli/` and `wrap/` see the presence, never a transport: the words of the wires are not theirs.
 #[test]
 fn the_ways_in_know_no_wire() {

@@ -4,6 +4,8 @@
 
 #[path = "presence/asks.rs"]
 mod asks;
+#[path = "presence/executors.rs"]
+mod executors;
 #[path = "presence/inbox.rs"]
 mod inbox;
 #[path = "presence/property.rs"]

@@ -50,7 +50,7 @@ pub(crate) mod method {
     /// Where the presence is seen, and how that goes: [`super::StatusParams`] to
     /// [`super::StatusResult`].
     pub(crate) const STATUS: &str = "status";
-    /// The agent was stopped and goes on.
+    /// The agent was stopped and goes on: [`super::NoParams`].
     pub(crate) const RESUMED: &str = "resumed";
     /// From now on, wishes come to this connection: [`super::SubscribeParams`].
     pub(crate) const SUBSCRIBE: &str = "subscribe";
@@ -179,6 +179,9 @@ pub(crate) struct TitleParams {
 pub(crate) struct SessionParams {
     pub(crate) session: String,
 }
+
+#[derive(Debug, Deserialize)]
+pub(crate) struct NoParams {}
 
 #[derive(Debug, Deserialize)]
 pub(crate) struct ReleaseParams {

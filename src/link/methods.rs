@@ -10,9 +10,7 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::messages::{
     AcceptParams, ActionsParams, ApproveParams, ApproveResult, AskParams, AskResult, AskWord,
-    BlockParams, BlockResult, GlanceResult, ItemParams, NestedParams, OpenParams, RefuseParams,
-    ReleaseParams, SayKind, SayParams, SayResult, SessionParams, StartersParams, StateParams,
-    StatusParams, SubscribeParams, TitleParams, TurnResult, UnblockParams, WithdrawParams, method,
+    BlockParams, BlockResult, GlanceResult, ItemParams, NestedParams, NoParams, OpenParams, RefuseParams, ReleaseParams, SayKind, SayParams, SayResult, SessionParams, StartersParams, StateParams, StatusParams, SubscribeParams, TitleParams, TurnResult, UnblockParams, WithdrawParams, method,
 };
 use super::protocol::{ErrorObject, Request, code};
 use super::status::status;
@@ -178,6 +176,7 @@ pub(super) fn run(
             result(&status(presence, &params, &connection.opened))
         }
         method::RESUMED => {
+            let NoParams {} = params(request)?;
             presence.resumed();
             done()
         }

@@ -210,6 +210,8 @@ pub(super) fn raise(
         }
     };
     let (raised, _) = session.publish_with(|edit| match edit {
+        // It was replaced, and its pane stays: what is asked there from now on nobody would close.
+        Some(_) if session.has_ended() => Err(collie::AskError::PaneClosed.into()),
         Some(edit) => edit.ask_with(input, closed).map_err(AskError::Question),
         None => Err(AskError::NobodyToAsk {}),
     });

@@ -65,7 +65,7 @@ pub(crate) struct Nested {
 pub enum Old {
     /// The phone stops showing it.
     Closes,
-    /// It stays on the phone, idle, to be read.
+    /// It stays on the phone, idle, to be read; its open asks are withdrawn.
     Stays,
 }
 

@@ -249,8 +249,13 @@ impl Session {
         if let Some(within) = &inner.within {
             within.ended();
         }
-        if let (Old::Closes, Some(pane)) = (old, &inner.pane) {
-            pane.close();
+        match (old, &inner.pane) {
+            (Old::Closes, Some(pane)) => pane.close(),
+            // What is still asked there is asked by nobody any more.
+            (Old::Stays, Some(pane)) => {
+                pane.open_asks().iter().for_each(|ask| pane.withdraw(&ask.id));
+            }
+            (_, None) => {}
         }
         // Only now: the calls of old handles go there from here on.
         let _ = inner.successor.set(Arc::clone(successor));

@@ -67,10 +67,74 @@ fn every_kind_of_ask_prints_its_answer() {
     assert_eq!((&verdict["approved"], lines[6]), (&json!(true), "0"));
     assert_eq!((&asks[0]["reason"], &asks[0]["tool"]), (&json!("Because"), &json!("x()")));
     assert_eq!(asks[0]["toolCallId"], "c1");
+    assert_eq!((&asks[0]["kind"], &asks[0]["multiple"]), (&json!("choice"), &json!(true)));
+    assert_eq!((&asks[1]["kind"], seconds_to_expiry(&asks[1])), (&json!("text"), 600));
+    assert_eq!(
+        (&asks[2]["kind"], &asks[2]["fields"][0]["type"]),
+        (&json!("form"), &json!("number"))
+    );
     assert_eq!(
         (&asks[4]["tool"], &asks[4]["reason"]),
         (&json!("rm(b: 1, a: 2)"), &json!("He asked"))
     );
+}
+
+/// How long a card may be answered, as it says.
+fn seconds_to_expiry(ask: &Value) -> i64 {
+    let at = |name: &str| ask[name].as_str().unwrap().parse::<jiff::Timestamp>().unwrap();
+    at("expiresAt").duration_since(at("openedAt")).as_secs()
+}
+
+#[test]
+fn times_have_units_and_a_no_is_4() {
+    let script = "ap approve --timeout 1h30m rm; echo $?; ap ask --timeout 90s --text Name; \
+                  ap approve --timeout '2m 5s' --call c --item i rm; echo $?";
+    let deny = json!({"optionIds": ["deny"]});
+    let (asks, output) = asked(script, &[deny.clone(), json!({"text": "Ada"}), deny]);
+    assert_eq!(output, "4\nAda\n4\n");
+    assert_eq!(asks.iter().map(seconds_to_expiry).collect::<Vec<_>>(), [5400, 90, 125]);
+    assert_eq!((&asks[2]["toolCallId"], &asks[2]["itemId"]), (&json!("c"), &json!("i")));
+}
+
+/// A time that is over is no answer: the command says so and exits with 5, and so does the card.
+#[test]
+fn an_ask_that_nobody_answers_ends_with_5() {
+    let user = User::new();
+    let script = "ap ask --text --timeout 2s 'Your name?'; echo $?; \
+                  ap ask --json --timeout 100ms Sure; echo $?; \
+                  ap approve --timeout 100ms rm; echo $?; ap approve --json --timeout 100ms rm; echo $?; \
+                  touch \"$HOME/asked\"; until [ -e \"$HOME/go\" ]; do sleep 0.02; done";
+    let herdr = FakeHerdr::start(Behaviour::Answers);
+    let child = wrap(&user, Some(&herdr), script).spawn().unwrap();
+    let phone = Phone::at(user.socket("toy"));
+    phone.wait_ready();
+    let (_, ask) = phone.wait_for_ask();
+    assert_eq!(seconds_to_expiry(&ask), 2);
+    herdr.wait_for_state("blocked");
+    phone.wait_for("the end of all asks", |_| user.path().join("asked").exists());
+    // What the phone shows afterwards: no card, a line for each, and why an answer is too late.
+    assert_eq!((&phone.pane("s")["asks"], &phone.pane("s")["state"]), (&json!([]), &json!("idle")));
+    herdr.wait_for_state("idle");
+    let items = phone.events("s", None)["items"].clone();
+    let lines: Vec<_> =
+        items.as_array().unwrap().iter().map(|item| item["text"].as_str().unwrap()).collect();
+    let timed_out = |title: &str| format!("Timed out before an answer: {title}");
+    let titles = ["Your name?", "Sure", "rm wants to run", "rm wants to run"];
+    assert_eq!(lines, titles.map(timed_out));
+    let late = phone.answer("s", ask["id"].as_str().unwrap(), &json!({"text": "Ada"}));
+    assert_eq!((late.status, &late.json()["code"]), (409, &json!("ask-closed")));
+    assert_eq!(late.json()["decidedBy"], "timeout");
+
+    fs::write(user.path().join("go"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let complaint = "agent-presence: nobody answered in time\n";
+    assert_eq!(String::from_utf8_lossy(&output.stderr), complaint.repeat(2));
+    let output = String::from_utf8(output.stdout).unwrap();
+    let lines: Vec<_> = output.lines().collect();
+    assert_eq!([lines[0], lines[2], lines[3], lines[5]], ["5"; 4], "{output}");
+    let outcome = |line: &str| serde_json::from_str::<Value>(line).unwrap();
+    assert_eq!(outcome(lines[1])["decidedBy"], "timeout");
+    assert_eq!(outcome(lines[4])["approved"], false);
 }
 
 #[test]

@@ -88,6 +88,21 @@ fn all_kinds_of_cards_are_answered_and_texts_and_stops_are_sent() {
         &json!({"requestId": wish["params"]["requestId"], "reason": "Nearly done."}),
     );
     terminal.wait_for("not stopped: Nearly done.");
+    // A text into the running turn; Escape takes a line back.
+    terminal.wait_for("S steer");
+    terminal.type_bytes("S");
+    terminal.wait_for("Send into the running turn: ");
+    terminal.type_bytes("no\x1b");
+    terminal.wait_for("S steer");
+    terminal.type_bytes("S");
+    terminal.wait_for("Send into the running turn: ");
+    terminal.type_bytes("the other file\r");
+    let wish = link.read();
+    let steer = json!({"requestId": wish["params"]["requestId"], "wanted": "steer",
+        "session": "one", "text": "the other file"});
+    assert_eq!(wish["params"], steer);
+    link.call("accept", &json!({"requestId": wish["params"]["requestId"]}));
+    terminal.wait_for("> the other file");
 
     // Several choices: a digit picks, and picks again not; so it is pressed once, when it counts.
     let options = json!([{"id": "a", "label": "Apple"}, {"id": "b", "label": "Beetroot"}]);

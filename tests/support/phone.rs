@@ -101,6 +101,35 @@ impl Phone {
         self.request("POST", &format!("/durable/v1/{path}"), headers, &body.to_string())
     }
 
+    /// As [`get`](Self::get), from a socket that may be gone, or serve nobody. None: no whole answer.
+    pub(crate) fn try_get(&self, path: &str) -> Option<Value> {
+        let reply = self.try_exchange(&format!(
+            "GET /durable/v1/{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n"
+        ))?;
+        serde_json::from_str(reply.split_once("\r\n\r\n")?.1).ok()
+    }
+
+    /// As [`post`](Self::post), likewise. The status of the answer.
+    pub(crate) fn try_post(&self, path: &str, body: &Value) -> Option<u16> {
+        self.try_exchange(&post_text(path, body))?.get(9..12)?.parse().ok()
+    }
+
+    /// Posts, and goes away before the answer.
+    pub(crate) fn post_and_leave(&self, path: &str, body: &Value) {
+        if let Ok(mut stream) = UnixStream::connect(&self.socket) {
+            let _ = stream.write_all(post_text(path, body).as_bytes());
+        }
+    }
+
+    fn try_exchange(&self, request: &str) -> Option<String> {
+        let mut stream = UnixStream::connect(&self.socket).ok()?;
+        stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
+        stream.write_all(request.as_bytes()).ok()?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply).ok()?;
+        Some(reply)
+    }
+
     /// A request id that this phone has not used.
     pub(crate) fn request_id(&self) -> String {
         self.next_request.set(self.next_request.get() + 1);
@@ -186,4 +215,13 @@ impl Phone {
         let body = json!({"requestId": self.request_id()});
         self.post(&format!("panes/{pane}/actions/{action}"), &body)
     }
+}
+
+fn post_text(path: &str, body: &Value) -> String {
+    let body = body.to_string();
+    let length = body.len();
+    format!(
+        "POST /durable/v1/{path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\
+         content-type: application/json\r\ncontent-length: {length}\r\n\r\n{body}"
+    )
 }
