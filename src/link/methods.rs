@@ -153,8 +153,9 @@ pub(super) fn run(
             let SessionParams { session: id } = params(request)?;
             let session = session(presence, &id)?;
             session.publish();
-            let Glance { state, turn, turn_runs, said, is_lent } = session.glance();
-            let glance = GlanceResult { state: state.into(), turn, turn_runs, said, is_lent };
+            let Glance { state, turn, turn_runs, said, said_before, is_lent } = session.glance();
+            let state = state.into();
+            let glance = GlanceResult { state, turn, turn_runs, said, said_before, is_lent };
             to_value(&glance).map(|glance| Outcome::Done(Ok(glance)))
         }
         method::STATUS => to_value(&status(presence)).map(|status| Outcome::Done(Ok(status))),

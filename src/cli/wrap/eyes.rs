@@ -223,7 +223,7 @@ impl Looking {
                 self.session.signal(rank, state, why);
             }
             Told::Entered(text) => {
-                self.chat.entered(text, &mut self.watcher.screen, now);
+                self.chat.entered(text, &mut self.watcher.screen, &self.agent, now);
                 if self.watcher.keys_say_working() {
                     self.session.signal(Rank::Keys, State::Working, None);
                 }

@@ -80,8 +80,14 @@ struct Line {
     last: Glance,
 }
 
-const NOTHING: Glance =
-    Glance { state: State::Idle, turn: 0, turn_runs: false, said: 0, is_lent: false };
+const NOTHING: Glance = Glance {
+    state: State::Idle,
+    turn: 0,
+    turn_runs: false,
+    said: 0,
+    said_before: 0,
+    is_lent: false,
+};
 
 impl Joined {
     /// Opens the session, whose parameters are the user's. A presence that has gone meanwhile is not
@@ -130,11 +136,11 @@ impl Joined {
         let mut line = lock(&self.line);
         self.flush(&mut line);
         let params = SessionParams { session: self.session.clone() };
-        if let Some(GlanceResult { state, turn, turn_runs, said, is_lent }) =
-            line.call(method::GLANCE, &params)
-        {
+        if let Some(glance) = line.call::<GlanceResult>(method::GLANCE, &params) {
+            let GlanceResult { state, turn, turn_runs, said, said_before, is_lent } = glance;
             self.is_lent.store(is_lent, Ordering::Release);
-            line.last = Glance { state: state.into(), turn, turn_runs, said, is_lent };
+            let state = state.into();
+            line.last = Glance { state, turn, turn_runs, said, said_before, is_lent };
         }
         line.last
     }
