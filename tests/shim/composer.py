@@ -48,8 +48,8 @@ def draw():
         rows = lines[-8:] + ["Run the dangerous thing?", "> 1. Yes", "  2. No", "", "Enter to confirm"]
     else:
         rows = lines[-8:] + [""] + (prompt + shown).split("\n")[-8:] + ["", hint()]
-    out("\x1b[H\x1b[J" + "\r\n".join(row[: size.columns - 1] for row in rows))
-    out("\x1b[?25l" if "menu" in flags else "\x1b[?25h")
+    shown = "" if "menu" in flags else "\x1b[?25h"
+    out("\x1b[?25l\x1b[H\x1b[J" + "\r\n".join(row[: size.columns - 1] for row in rows) + shown)
 
 
 def begin(text):

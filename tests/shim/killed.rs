@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
-use crate::support::fake_herdr::Behaviour;
+use crate::support::fake_herdr::{Behaviour, Request};
 use crate::support::terminal::{Terminal, children, eventually, is_alive};
 use crate::user::{User, wait_for_state};
 
@@ -71,7 +71,7 @@ fn in_a_turn_the_agent_is_idle_in_herdr_and_can_be_resumed() {
         if has_command {
             user.herdr.wait_for_pane(|pane| pane.resume.is_some());
         }
-        let last = user.herdr.requests().iter().filter_map(|request| request.seq()).max().unwrap();
+        let last = user.herdr.requests().iter().filter_map(Request::seq).max().unwrap();
         let before = user.states().len();
         kill_the_relay(&mut terminal, agent);
         // Before the user's shell has the terminal back.
@@ -102,6 +102,24 @@ fn a_herdr_that_hangs_does_not_hold_the_terminal() {
     // 300 ms for Herdr, and something for a busy machine.
     assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
     assert_eq!(left(&user), [""; 0]);
+}
+
+/// Somebody else asked for the end: no quit, but nothing runs any more.
+#[test]
+fn an_end_from_outside_is_idle_without_a_release() {
+    for signal in [Signal::SIGHUP, Signal::SIGTERM] {
+        let user = User::new();
+        let script = "\"$AGENT_PRESENCE_BIN\" session s-2 -- my-agent --resume s-2; \
+            \"$AGENT_PRESENCE_BIN\" state working; exec sleep 1000";
+        let (mut terminal, _phone) = user.start(&["--", "sh", "-c", script]);
+        user.herdr.wait_for_state("working");
+        user.herdr.wait_for_pane(|pane| pane.resume.is_some());
+        terminal.signal(signal);
+        assert_eq!(terminal.wait().signal(), Some(signal as i32));
+        let pane = user.herdr.pane("w1:p1");
+        assert_eq!((pane.holder.unwrap().state.as_str(), pane.resume.is_some()), ("idle", true));
+        assert!(user.herdr.requests_of("pane.release_agent").is_empty());
+    }
 }
 
 /// An end in order has said all there was to say, by whatever signal it was.

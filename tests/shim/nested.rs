@@ -7,6 +7,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use crate::support::fake_herdr::model::Pane;
 use crate::support::phone::Phone;
 use crate::support::terminal::{Terminal, children, eventually, is_alive};
 use crate::user::User;
@@ -350,7 +351,7 @@ fn in_another_pane_it_is_not_nested() {
         "HERDR_PANE_ID=w1:p9 {}",
         wrap("--socket \"$XDG_RUNTIME_DIR/other.sock\" --agent other -- sh -c 'read -r line'")
     );
-    user.herdr.change(|herdr| _ = herdr.panes.insert("w1:p9".to_owned(), Default::default()));
+    user.herdr.change(|herdr| _ = herdr.panes.insert("w1:p9".to_owned(), Pane::default()));
     let (terminal, phone) = outer(&user, &[], &script);
     user.herdr.wait_for(|request| {
         request.params["pane_id"] == "w1:p9" && request.state() == Some("idle")

@@ -194,6 +194,29 @@ fn the_width_does_not_matter_and_looks_do_not_count() {
     }
 }
 
+/// Of OSC 7501 the records of parts count, too: one that waits blocks the whole, whatever the root says.
+#[test]
+fn parts_of_an_agent_add_up() {
+    let user = User::new();
+    let report = |report: &str| format!("printf '\\033]7501;{report}\\033\\\\'; read -rn1");
+    let script = [
+        "stty -echo -icanon",
+        &report("state=working:app=unheard-of"),
+        &report("state=blocked:id=part/one:kind=permission"),
+        &report("state=idle"),
+        &report("state=clear:id=part"),
+        &report("state=error:msg=bm8="),
+        &report("state=working:id=other"),
+        &report("state=clear"),
+    ];
+    let (mut terminal, phone) = agent(&user, "unheard-of", &script.join("; "));
+    for state in ["working", "waiting", "waiting", "idle", "idle", "idle", "idle"] {
+        wait_for_state(&phone, state);
+        terminal.type_bytes("x");
+    }
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
 /// Its own reports are better than all that its screen shows.
 #[test]
 fn reports_are_trusted_more_than_the_screen() {

@@ -206,13 +206,7 @@ fn nothing_is_typed_into_a_menu_that_hides_the_cursor() {
     assert_eq!(rig.log(), [""; 0]);
     rig.terminal.type_bytes("q");
     // Once the user's key is a while ago.
-    eventually("the menu's end", || {
-        let r = rig.send("please deploy");
-        if r.status != 200 {
-            eprintln!("{}", r.json());
-        }
-        r.status == 200
-    });
+    eventually("the menu's end", || rig.send("please deploy").status == 200);
     eventually("the turn", || rig.log() == ["turn please deploy"]);
 }
 
@@ -265,6 +259,40 @@ fn no_text_into_a_password_prompt_and_no_password_into_the_chat() {
     eventually("the turn's text", || format!("{:?}", chat(&phone)).contains("thanks"));
     let said = format!("{:?}", chat(&phone));
     assert!(said.contains("ada") && !said.contains("hunter2"), "{said}");
+}
+
+/// In the middle of a turn, too: the agent needs the user, and a text from the phone is refused rather than
+/// kept for later.
+#[test]
+fn a_password_prompt_in_a_turn_blocks_it() {
+    let user = User::new();
+    let script = "\"$AGENT_PRESENCE_BIN\" state working; stty -echo; printf 'Password: '; read -r secret; stty echo; \
+                  echo; echo length ${#secret}; read -r line";
+    let (terminal, phone) = user.start(&["--", "sh", "-c", script]);
+    terminal.wait_for("Password:");
+    wait_for_state(&phone, "waiting");
+    user.herdr.wait_for_state("blocked");
+    assert_eq!(phone.send("s", "hi").status, 409);
+    terminal.type_bytes("hunter2\r");
+    terminal.wait_for("length 7");
+    wait_for_state(&phone, "working");
+    user.herdr.wait_for_state("working");
+}
+
+/// A program that reads every key itself and shows none of them: what it does not show is not kept.
+#[test]
+fn what_a_full_program_masks_is_not_in_the_chat() {
+    let user = User::new();
+    let script = "stty -echo -icanon; printf 'Token: '; key=; token=; \
+        until [ \"$key\" = . ]; do read -rn1 key; token=$token$key; printf '*'; done; \
+        stty sane; printf '\\nlength %s\\n' ${#token}; sleep 0.3; printf 'thanks '; read -r line";
+    let (terminal, phone) = user.start(&["--chat", "live", "--", "bash", "-c", script]);
+    terminal.wait_for("Token:");
+    terminal.type_bytes("hunter2.\r");
+    terminal.wait_for("length 8");
+    eventually("the turn's text", || format!("{:?}", chat(&phone)).contains("length 8"));
+    let said = format!("{:?}", chat(&phone));
+    assert!(!said.contains("hunter2"), "{said}");
 }
 
 /// The terminal takes no more (Ctrl-S, a slow line): the agent waits, and the phone does not.

@@ -142,11 +142,11 @@ impl Hands {
         if glance.is_lent {
             return Err(LENT);
         }
-        if glance.state == State::Blocked {
-            return Err("A question is open. Answer it first.");
-        }
         if self.keyboard.is_hidden() {
             return Err("The agent waits for a password at its terminal.");
+        }
+        if glance.state == State::Blocked {
+            return Err("A question is open. Answer it first.");
         }
         if glance.turn_runs && !steer {
             return Err("A turn runs.");

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::outer::{self, Joined};
 use crate::collie::Item;
 use crate::os::random;
-use crate::presence::{self, Glance, Presence, Session, Wanted, Wish};
+use crate::presence::{self, Block, Glance, Presence, Session, Wanted, Wish};
 use crate::session::{Rank, State};
 
 /// The session. Cheap to clone; nothing here waits long for anybody.
@@ -31,6 +31,14 @@ impl Place {
         match self {
             Self::Own { session, .. } => session.signal(rank, state, message),
             Self::Joined(joined) => joined.signal(rank, state, message),
+        }
+    }
+
+    /// Something at the terminal needs the user until this is dropped. None: it cannot be said here.
+    pub(super) fn block(&self, why: &str) -> Option<Block> {
+        match self {
+            Self::Own { session, .. } => Some(session.block(why)),
+            Self::Joined(_) => None,
         }
     }
 
@@ -64,7 +72,7 @@ impl Place {
             Self::Own { session, .. } => {
                 session.transcribe(item(&id)).map_err(|error| error.to_string())
             }
-            Self::Joined(joined) => joined.transcribe(item(&id)).map_err(|error| error.to_string()),
+            Self::Joined(joined) => joined.transcribe(item(&id)).map_err(str::to_owned),
         });
         if let Err(error) = shown {
             tracing::warn!(error, "something is not in the chat");
