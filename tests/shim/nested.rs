@@ -193,6 +193,21 @@ fn a_report_of_its_own_is_not_the_outer_agents() {
     assert_eq!(states, ["idle"]);
 }
 
+/// With or without a chat, what its terminal tells is brought to the outer presence at once.
+#[test]
+fn its_signs_are_seen_without_a_chat() {
+    let user = User::new();
+    let inner = "stty -echo -icanon; printf '\\033]0;\\342\\240\\213 fix it\\007'; read -rn1; \
+        printf '\\033]0;done\\007'; read -rn1";
+    let program = user.program("spinner", &format!("#!/bin/bash\n{inner}\n"));
+    let (terminal, phone) = outer(&user, &[], &wrap(&format!("--chat off -- {program}")));
+    wait_for_panes(&phone, &[("s", "idle"), ("inner", "working")]);
+    terminal.type_bytes("x");
+    wait_for_panes(&phone, &[("s", "idle"), ("inner", "idle")]);
+    terminal.type_bytes("x");
+    terminal.wait_for("outer=0");
+}
+
 /// In the background and without a terminal it is shown all the same, and takes nothing away.
 #[test]
 fn without_a_terminal_it_lends_nothing() {
@@ -207,7 +222,7 @@ fn without_a_terminal_it_lends_nothing() {
     assert_eq!(phone.send("s", "for the outer one").status, 200);
     terminal.wait_for("got=for the outer one");
     terminal.wait_for("outer=143");
-    wait_for_panes(&phone, &[("s", "idle")]);
+    eventually("the end of its pane", || pane_states(&phone).len() == 1);
 }
 
 /// Three deep: every one has its own pane, and the innermost blocks them all.

@@ -190,6 +190,7 @@ impl Looking {
         for told in told {
             self.tell(told, now);
         }
+        self.session.flush();
         let again = [again, self.watch_for_password(now)].into_iter().flatten().min();
         if self.is_lent {
             self.chat.forget();

@@ -118,7 +118,7 @@ impl Joined {
         })
     }
 
-    /// Notes evidence for whoever speaks to the presence next: see [`Joined::glance`].
+    /// Notes evidence for whoever speaks to the presence next: [`Joined::flush`].
     pub(super) fn signal(&self, rank: Rank, state: State, message: Option<&str>) {
         let params = StateParams {
             session: self.session.clone(),
@@ -134,7 +134,7 @@ impl Joined {
     /// Says what is to be said yet, and tells what the presence shows.
     pub(super) fn glance(&self) -> Glance {
         let mut line = lock(&self.line);
-        self.flush(&mut line);
+        self.say(&mut line);
         let params = SessionParams { session: self.session.clone() };
         if let Some(glance) = line.call::<GlanceResult>(method::GLANCE, &params) {
             let GlanceResult { state, turn, turn_runs, said, said_before, is_lent } = glance;
@@ -145,6 +145,11 @@ impl Joined {
         line.last
     }
 
+    /// Says what is to be said yet.
+    pub(super) fn flush(&self) {
+        self.say(&mut lock(&self.line));
+    }
+
     /// What the last glance saw.
     pub(super) fn is_lent(&self) -> bool {
         self.is_lent.load(Ordering::Acquire)
@@ -152,13 +157,13 @@ impl Joined {
 
     pub(super) fn transcribe(&self, item: Item) -> Result<(), &'static str> {
         let mut line = lock(&self.line);
-        self.flush(&mut line);
+        self.say(&mut line);
         let params = ItemParams { session: self.session.clone(), item, transcribed: true };
         let shown: Option<Value> = line.call(method::ITEM, &params);
         shown.map(drop).ok_or("the presence round us did not take it")
     }
 
-    fn flush(&self, line: &mut Line) {
+    fn say(&self, line: &mut Line) {
         while line.listens() {
             let Some(params) = lock(&self.evidence).first().cloned() else { return };
             let _: Option<Value> = line.call(method::STATE, &params);
@@ -189,7 +194,7 @@ impl Line {
         }
         match self.client.as_mut()?.call(method, params, Some(PATIENCE)) {
             Ok(result) => Some(result),
-            Err(CallError::Refused(error)) => {
+            Err(CallError::Refused(error)) if error.code != code::UNKNOWN_SESSION => {
                 tracing::warn!(error = error.message, method, "the presence round us says no");
                 None
             }

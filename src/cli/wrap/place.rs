@@ -26,11 +26,20 @@ impl Place {
         }
     }
 
-    /// Evidence of the state. Waits for nobody.
+    /// Evidence of the state, in force after [`Place::flush`] at the latest. Waits for nobody.
     pub(super) fn signal(&self, rank: Rank, state: State, message: Option<&str>) {
         match self {
             Self::Own { session, .. } => session.signal(rank, state, message),
             Self::Joined(joined) => joined.signal(rank, state, message),
+        }
+    }
+
+    /// Brings the evidence to whoever decides on it.
+    pub(super) fn flush(&self) {
+        match self {
+            // Its own thread does.
+            Self::Own { .. } => {}
+            Self::Joined(joined) => joined.flush(),
         }
     }
 
