@@ -151,7 +151,10 @@ fn without_collie_a_state_is_taken_and_an_ask_exits_with_3() {
 #[test]
 fn a_live_socket_is_left_alone() {
     let folder = folder();
-    let inner = format!("'{PROGRAM}' wrap --agent one -- sh -c 'exit 9'; echo inner=$?");
+    // Not a nested one, which would have no socket of its own.
+    let inner = format!(
+        "env -u AGENT_PRESENCE_SOCKET '{PROGRAM}' wrap --agent one -- sh -c 'exit 9'; echo inner=$?"
+    );
     let output = agent_presence(folder.path())
         .args(["wrap", "--agent", "one", "--", "sh", "-c", &inner])
         .output()

@@ -3,8 +3,14 @@
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 
+#[path = "shim/bounds.rs"]
+mod bounds;
 #[path = "shim/chats.rs"]
 mod chats;
+#[path = "shim/killed.rs"]
+mod killed;
+#[path = "shim/nested.rs"]
+mod nested;
 #[path = "shim/options.rs"]
 mod options;
 #[path = "shim/signals.rs"]

@@ -249,6 +249,8 @@ pub(crate) struct GlanceResult {
     pub(crate) turn_runs: bool,
     /// How many items the agent has said in that turn.
     pub(crate) said: u64,
+    /// The same of the turn before.
+    pub(crate) said_before: u64,
     /// Another agent has its terminal.
     pub(crate) is_lent: bool,
 }

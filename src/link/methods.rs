@@ -10,7 +10,10 @@ use serde_json::{Value, json};
 use super::connection::Connection;
 use super::messages::{
     AcceptParams, ActionsParams, ApproveParams, ApproveResult, AskParams, AskResult, AskWord,
-    BlockParams, BlockResult, GlanceResult, ItemParams, NestedParams, NoParams, OpenParams, RefuseParams, ReleaseParams, SayKind, SayParams, SayResult, SessionParams, StartersParams, StateParams, StatusParams, SubscribeParams, TitleParams, TurnResult, UnblockParams, WithdrawParams, method,
+    BlockParams, BlockResult, GlanceResult, ItemParams, NestedParams, NoParams, OpenParams,
+    RefuseParams, ReleaseParams, SayKind, SayParams, SayResult, SessionParams, StartersParams,
+    StateParams, StatusParams, SubscribeParams, TitleParams, TurnResult, UnblockParams,
+    WithdrawParams, method,
 };
 use super::protocol::{ErrorObject, Request, code};
 use super::status::status;
@@ -168,8 +171,9 @@ pub(super) fn run(
             let SessionParams { session: id } = params(request)?;
             let session = session(presence, &id)?;
             session.publish();
-            let Glance { state, turn, turn_runs, said, is_lent } = session.glance();
-            result(&GlanceResult { state: state.into(), turn, turn_runs, said, is_lent })
+            let Glance { state, turn, turn_runs, said, said_before, is_lent } = session.glance();
+            let state = state.into();
+            result(&GlanceResult { state, turn, turn_runs, said, said_before, is_lent })
         }
         method::STATUS => {
             let params: StatusParams = params(request)?;

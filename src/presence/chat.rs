@@ -167,3 +167,37 @@ impl SessionInner {
         self.show(Item::user(id, text).request_id(request_id));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::presence::Presence;
+
+    #[test]
+    fn what_is_said_counts_for_its_turn() {
+        let builder = Presence::builder("my-agent").without_collie().without_herdr();
+        let session = builder.start().unwrap().session("s").open().unwrap();
+        let said = || {
+            session.publish();
+            session.glance().said
+        };
+        // The user's line comes before the word that a turn runs, and is of that turn.
+        session.heard("fix it").unwrap();
+        session.working();
+        assert_eq!(said(), 1);
+        session.say("fixed").unwrap();
+        session.idle();
+        assert_eq!(said(), 2);
+        // So is what comes late.
+        session.say("and tested").unwrap();
+        assert_eq!(said(), 3);
+        session.working();
+        assert_eq!(said(), 0);
+        // What was seen on the screen was not said by the agent.
+        session.transcribe(Item::reply("r", "shown")).unwrap();
+        session.idle();
+        session.transcribe(Item::user("u", "typed")).unwrap();
+        session.working();
+        assert_eq!(said(), 0);
+    }
+}

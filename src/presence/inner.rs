@@ -32,6 +32,8 @@ pub(super) struct SessionInner {
     notices: AtomicU64,
     /// Counts what the agent itself has said in its turn, for [`Session::glance`](super::Session::glance).
     pub(super) said: AtomicU64,
+    /// The same of the turn before.
+    pub(super) said_before: AtomicU64,
     /// The user's lines that it has passed on since the last turn: they belong to the next one.
     heard_at_rest: AtomicU64,
     /// Set where the agent runs inside another one.
@@ -66,6 +68,7 @@ impl SessionInner {
             turn_runs: AtomicBool::new(false),
             notices: AtomicU64::new(0),
             said: AtomicU64::new(0),
+            said_before: AtomicU64::new(0),
             heard_at_rest: AtomicU64::new(0),
             within,
             lent: Lent::default(),
@@ -148,7 +151,7 @@ impl SessionInner {
         *turn_ended = ran && !shown.turn_runs;
         if shown.turn_runs && !ran {
             let heard = self.heard_at_rest.swap(0, Ordering::Relaxed);
-            self.said.store(heard, Ordering::Relaxed);
+            self.said_before.store(self.said.swap(heard, Ordering::Relaxed), Ordering::Relaxed);
         }
         if let Some(edit) = edit {
             edit.state(pane_state(shown.state), turn_id(shown.turn).as_deref());

@@ -39,6 +39,8 @@ pub(crate) struct Glance {
     pub(crate) turn_runs: bool,
     /// How many items the agent itself has said in that turn, with the user's line just before it.
     pub(crate) said: u64,
+    /// The same of the turn before.
+    pub(crate) said_before: u64,
     /// Another agent, with a session of its own, has the terminal.
     pub(crate) is_lent: bool,
 }
@@ -270,6 +272,7 @@ impl Session {
             turn: told.as_ref().map_or(0, |told| told.turn),
             turn_runs: inner.turn_runs(),
             said: inner.said.load(Ordering::Relaxed),
+            said_before: inner.said_before.load(Ordering::Relaxed),
             is_lent: self.is_lent(),
         }
     }

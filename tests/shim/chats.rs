@@ -5,7 +5,7 @@ use crate::support::terminal::{Terminal, eventually};
 use crate::user::{User, chat};
 
 /// A line-by-line agent: it spins, then answers in two lines.
-const REPL: &str = "while printf '> ' && read -r line; do \
+pub(crate) const REPL: &str = "while printf '> ' && read -r line; do \
     for i in 1 2 3 4; do printf '\\r\\342\\240\\213 Thinking %s' $i; sleep 0.2; done; \
     printf '\\r\\033[K\\033[1mI have looked\\033[0m at:\\n  %s\\n' \"$line\"; done";
 
@@ -82,6 +82,60 @@ fn what_the_agent_says_itself_is_not_repeated() {
     phone.wait_for("idle", |state| state["panes"][0]["state"] == "idle");
     assert_eq!(chat(&phone), texts(&[("user", "go"), ("reply", "said")]));
     terminal.type_bytes("\r");
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
+/// The agent's own line of the user's may come before anybody has looked at the Enter, and even before its
+/// word that a turn runs. A card that stays open for longer than we wait for that line changes nothing.
+#[test]
+fn the_users_line_is_not_doubled_while_a_card_is_open() {
+    let working = "\"$AGENT_PRESENCE_BIN\" state working";
+    let heard = "\"$AGENT_PRESENCE_BIN\" say --kind user \"$line\"";
+    for first in [format!("{working}; {heard}"), format!("{heard}; {working}")] {
+        let user = User::new();
+        let script = format!(
+            "while printf '> ' && read -r line; do {first}; \"$AGENT_PRESENCE_BIN\" approve --timeout 2500ms deploy; \
+             \"$AGENT_PRESENCE_BIN\" say \"decided=$?\"; \"$AGENT_PRESENCE_BIN\" state idle; done"
+        );
+        let (terminal, phone) = start(&user, &[], &script);
+        for turn in 1..=2 {
+            terminal.wait_for_count_of("> ", turn);
+            terminal.type_bytes("deploy\r");
+            phone.wait_for_ask();
+            let timed_out = ("notice", "Timed out before an answer: deploy wants to run");
+            let all = [("user", "deploy"), timed_out, ("reply", "decided=5")];
+            wait_for_chat(&phone, &all.repeat(turn));
+        }
+    }
+}
+
+/// What is typed or shown is in no file, unless the agent writes one.
+#[test]
+fn nothing_is_written_down() {
+    let user = User::new();
+    let (mut terminal, phone) = start(&user, &["--chat", "live"], REPL);
+    terminal.wait_for("> ");
+    terminal.type_bytes("open-sesame\r");
+    wait_for_chat(
+        &phone,
+        &[("user", "open-sesame"), ("reply", "I have looked at:\n  open-sesame")],
+    );
+    let mut folders = vec![user.path("")];
+    let mut looked = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if let Ok(text) = std::fs::read(&path) {
+                looked += 1;
+                let found = memchr::memmem::find(&text, b"open-sesame").is_some();
+                assert!(!found, "{} has it", path.display());
+            }
+        }
+    }
+    assert!(looked > 0, "the sequence numbers at least");
+    terminal.type_bytes([4]);
     assert_eq!(terminal.wait().code(), Some(0));
 }
 

@@ -1,16 +1,21 @@
 """A small TUI agent with an input line at the bottom, for tests.
 
-usage: composer.py [raw] [burst] [silent] [dialog] [swallow] [full]
+usage: composer.py [raw] [burst] [dialog] [swallow] [full] [steer] [twice] [menu]
 
 raw      no bracketed paste      burst    Enter within 120 ms of a burst of keys is a newline
 dialog   the text "danger" opens a dialog as soon as it is typed; Enter in it approves
 swallow  Enter does nothing      full     the alternate screen
+steer    Enter in a turn goes into that turn      twice    only a second Esc stops a turn
+menu     the cursor is hidden, as in a menu, until "q"
+$PROMPT is what the input line begins with ("> ").
 Every turn that begins is written to $LOG, and so is an approval.
 """
 import base64, os, select, sys, termios, time, tty
 
 flags = set(sys.argv[1:])
 log = os.environ.get("LOG", "/dev/null")
+prompt = os.environ.get("PROMPT", "> ")
+escapes = 0
 buffer, lines, state, pasting = "", ["Composer."], "idle", False
 burst, last, gaps = 0.0, 0.0, 0
 
@@ -30,19 +35,27 @@ def title(text):
     out(f"\x1b]0;{text}\x07")
 
 
+def hint():
+    if "twice" not in flags or state != "working":
+        return "status"
+    return "esc again to interrupt" if escapes else "esc interrupt"
+
+
 def draw():
     size = os.get_terminal_size()
     shown = buffer if len(buffer) < 700 else f"[Pasted text #1 +{buffer.count(chr(10))} lines]"
     if state == "dialog":
         rows = lines[-8:] + ["Run the dangerous thing?", "> 1. Yes", "  2. No", "", "Enter to confirm"]
     else:
-        rows = lines[-8:] + [""] + ("> " + shown).split("\n")[-8:] + ["", "status"]
-    out("\x1b[H\x1b[J" + "\r\n".join(row[: size.columns - 1] for row in rows))
+        rows = lines[-8:] + [""] + (prompt + shown).split("\n")[-8:] + ["", hint()]
+    shown = "" if "menu" in flags else "\x1b[?25h"
+    out("\x1b[?25l\x1b[H\x1b[J" + "\r\n".join(row[: size.columns - 1] for row in rows) + shown)
 
 
 def begin(text):
-    global state, until
+    global state, until, escapes
     note("turn " + text)
+    escapes = 0
     state, until = "working", time.time() + (3600 if "long" in text else 0.3)
     title("⠙ working")
 
@@ -55,7 +68,7 @@ def end(text):
 
 
 def key(char):
-    global buffer, state, burst, last, gaps
+    global buffer, state, burst, last, gaps, escapes
     now = time.time()
     gaps = gaps + 1 if now - last < 0.008 else 0
     if gaps >= 3:
@@ -70,14 +83,21 @@ def key(char):
             pass
         elif "burst" in flags and now - burst < 0.12 and not pasting:
             buffer += "\n"
+        elif buffer and state == "working" and "steer" in flags:
+            note("steer " + buffer)
+            lines.append(prompt + buffer)
+            buffer = ""
         elif buffer and state == "idle":
             text, buffer = buffer, ""
             lines.append("> " + text.split("\n")[0])
             begin(text)
     elif char == "\x1b" or char == "\x03":
         note("interrupt " + repr(char))
-        if state == "working":
+        escapes += 1
+        if state == "working" and ("twice" not in flags or escapes == 2):
             end("Interrupted")
+    elif "menu" in flags and char == "q":
+        flags.discard("menu")
     elif state != "dialog":
         buffer += char
         if "dialog" in flags and buffer.endswith("danger"):

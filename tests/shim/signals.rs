@@ -73,7 +73,7 @@ fn a_file_that_looks_like_a_dialog_blocks_nothing() {
 /// Field cases 24 and 25: the hooks of an interrupted turn never say that it is over.
 #[test]
 fn an_interrupt_without_a_hook_is_reconciled() {
-    for key in ["\x1b", "\x1b[27u", "\x03"] {
+    for key in ["\x1b", "\x1b[27u", "\x03", "\x1b[99;5u"] {
         let user = User::new();
         // Not `read -n1`: while it waits, bash lets Ctrl-C be a signal again, and would die of it.
         let script = "stty -echo -icanon -isig; \"$AGENT_PRESENCE_BIN\" state working; printf 'Working\\n'; \
@@ -99,6 +99,121 @@ fn enter_begins_and_the_prompt_ends() {
     terminal.wait_for("about fix it");
     wait_for_state(&phone, "idle");
     terminal.type_bytes([4]);
+    assert_eq!(terminal.wait().code(), Some(0));
+}
+
+/// OSC 777, 9 and 99 are hints: what a notification said is over when a key comes.
+#[test]
+fn notifications() {
+    for (name, blocked, idle) in [
+        (
+            "claude",
+            "\\033]777;notify;Claude Code;Claude needs your permission\\007",
+            "\\033]777;notify;Claude Code;Claude is waiting for your input\\007",
+        ),
+        (
+            "claude",
+            "\\033]99;i=1:p=body;Claude needs your permission\\033\\\\",
+            "\\033]99;i=1:p=body;Claude is waiting for your input\\033\\\\",
+        ),
+        ("opencode", "\\033]9;Permission needs input\\007", "\\033]9;Session done\\007"),
+    ] {
+        let user = User::new();
+        let script = format!(
+            "stty -echo -icanon; printf '{blocked}'; read -rn1; printf '{idle}'; read -rn1"
+        );
+        let (mut terminal, phone) = agent(&user, name, &script);
+        wait_for_state(&phone, "waiting");
+        user.herdr.wait_for_state("blocked");
+        terminal.type_bytes("x");
+        wait_for_state(&phone, "idle");
+        terminal.type_bytes("x");
+        assert_eq!(terminal.wait().code(), Some(0));
+    }
+}
+
+/// A bell after which nothing comes is the end of a turn of which only the keys told, and sooner than
+/// silence alone.
+#[test]
+fn a_bell_ends_what_the_keys_began() {
+    let user = User::new();
+    let script = "printf 'ask '; read -r line; sleep 0.4; printf 'thinking\\007'; sleep 3.5; echo late; read -r line";
+    let (terminal, phone) = agent(&user, "unheard-of", script);
+    terminal.wait_for("ask");
+    terminal.type_bytes("fix it\r");
+    wait_for_state(&phone, "working");
+    terminal.wait_for("thinking");
+    wait_for_state(&phone, "idle");
+    assert!(!terminal.screen().contains("late"), "{}", terminal.screen());
+}
+
+/// Silence is the last to be believed, and says only that something is over: a long quiet step of an agent
+/// that tells its terminal that it works is work.
+#[test]
+fn silence_does_not_end_what_a_better_signal_began() {
+    let user = User::new();
+    let script = "printf '\\033]9;4;3;\\007'; read -r line; sleep 5; \
+        \"$AGENT_PRESENCE_BIN\" say marker; read -r line; printf '\\033]9;4;0;\\007'; read -r line";
+    let (terminal, phone) = agent(&user, "unheard-of", script);
+    wait_for_state(&phone, "working");
+    terminal.type_bytes("go on\r");
+    eventually("five quiet seconds", || {
+        crate::user::chat(&phone).iter().any(|(_, text)| text == "marker")
+    });
+    assert_eq!(phone.pane("s")["state"], "working");
+    assert_eq!(user.states().last().unwrap(), "working");
+    terminal.type_bytes("\r");
+    wait_for_state(&phone, "idle");
+}
+
+/// A dialog is one at any width; text that looks like one, above an input line, is none.
+#[test]
+fn the_width_does_not_matter_and_looks_do_not_count() {
+    let dialog = "Do you want to proceed?\\n❯ 1. Yes\\n  2. No\\n\\nEsc to cancel · Tab to amend · ctrl+e to explain";
+    let rule = "────────────────────";
+    for columns in [24, 80, 200] {
+        let user = User::new();
+        let script = format!(
+            "stty -echo -icanon; printf '{dialog}'; read -rn1; clear; \
+             printf '{dialog}\\n\\n{rule}\\n❯ \\n{rule}\\n  ? for shortcuts'; read -rn1; printf done; read -rn1"
+        );
+        let program = user.program("claude", &format!("#!/bin/bash\n{script}\n"));
+        let mut command = user.wrap(&["--", &program]);
+        let terminal = Terminal::start_sized(&mut command, 30, columns);
+        let phone = user.phone();
+        eventually("a socket", || phone.socket().exists());
+        phone.wait_ready();
+        wait_for_state(&phone, "waiting");
+        user.herdr.wait_for_state("blocked");
+        terminal.type_bytes("x");
+        wait_for_state(&phone, "idle");
+        user.herdr.wait_for_state("idle");
+        terminal.type_bytes("x");
+        terminal.wait_for("done");
+        assert_eq!(phone.pane("s")["state"], "idle", "{columns} columns");
+    }
+}
+
+/// Of OSC 7501 the records of parts count, too: one that waits blocks the whole, whatever the root says.
+#[test]
+fn parts_of_an_agent_add_up() {
+    let user = User::new();
+    let report = |report: &str| format!("printf '\\033]7501;{report}\\033\\\\'; read -rn1");
+    let script = [
+        "stty -echo -icanon",
+        &report("state=working:app=unheard-of"),
+        &report("state=blocked:id=part/one:kind=permission"),
+        &report("state=idle"),
+        &report("state=clear:id=part"),
+        &report("state=error:msg=bm8="),
+        &report("state=working:id=other"),
+        &report("state=clear"),
+    ];
+    let (mut terminal, phone) = agent(&user, "unheard-of", &script.join("; "));
+    for state in ["working", "waiting", "waiting", "idle", "idle", "idle", "idle"] {
+        wait_for_state(&phone, state);
+        terminal.type_bytes("x");
+    }
     assert_eq!(terminal.wait().code(), Some(0));
 }
 

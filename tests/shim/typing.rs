@@ -20,15 +20,20 @@ struct Rig {
 impl Rig {
     /// The composer with flags, as a known agent if `agents` says something of it.
     fn new(flags: &[&str], agents: &str) -> Self {
+        Self::named("composer", "> ", flags, agents)
+    }
+
+    /// The same as a program of the built-in table, with the input line that it has.
+    fn named(name: &str, prompt: &str, flags: &[&str], agents: &str) -> Self {
         let user = User::new();
         fs::create_dir(user.path("config/agent-presence")).unwrap();
         fs::write(user.path("config/agent-presence/config.toml"), agents).unwrap();
         let log = user.path("log");
         fs::write(&log, "").unwrap();
-        let program =
-            user.program("composer", &format!("#!/bin/sh\nexec python3 {COMPOSER} \"$@\"\n"));
+        let program = user.program(name, &format!("#!/bin/sh\nexec python3 {COMPOSER} \"$@\"\n"));
         let arguments = [&["--", &program], flags].concat();
-        let terminal = Terminal::start(user.wrap(&arguments).env("LOG", log));
+        let mut command = user.wrap(&arguments);
+        let terminal = Terminal::start(command.env("LOG", log).env("PROMPT", prompt));
         let phone = user.phone();
         terminal.wait_for("Composer.");
         eventually("a socket", || phone.socket().exists());
@@ -163,6 +168,60 @@ fn steer_is_offered_where_the_agent_has_it() {
     assert_eq!(rig.phone.hello()["caps"]["steer"], true);
 }
 
+/// Codex takes Enter in a turn into that turn; the turn goes on, and the text is not sent twice.
+#[test]
+fn steer_goes_into_the_running_turn() {
+    let rig = Rig::named("codex", "› ", &["steer", "burst"], "");
+    assert_eq!(rig.phone.hello()["caps"]["steer"], true);
+    assert_eq!(rig.send("a long one").status, 200);
+    wait_for_state(&rig.phone, "working");
+    let reply = rig.phone.steer("s", "and the tests");
+    assert_eq!(reply.status, 200, "{reply:?}");
+    eventually("the text", || rig.log() == ["turn a long one", "steer and the tests"]);
+    let said = chat(&rig.phone);
+    let users = said.iter().filter(|(kind, _)| kind == "user").map(|(_, text)| text.as_str());
+    assert_eq!(users.collect::<Vec<_>>(), ["a long one", "and the tests"]);
+    assert_eq!(rig.phone.pane("s")["state"], "working", "the same turn");
+    // A plain text waits for its end.
+    let queued = rig.send("the next turn");
+    assert_eq!((queued.status, &queued.json()["queued"]), (200, &json!(true)));
+    assert_eq!(rig.phone.stop("s").status, 200);
+    eventually("the next turn", || rig.log().last() == Some(&"turn the next turn".to_owned()));
+    assert_eq!(rig.log()[2], "interrupt '\\x1b'");
+}
+
+/// Claude Code would queue it by itself, where the phone cannot take it back: it waits with us instead.
+#[test]
+fn who_only_queues_a_text_is_not_steered() {
+    let rig = Rig::named("claude", "❯ ", &[], "");
+    assert_eq!(rig.phone.hello()["caps"]["steer"], false);
+    assert_eq!(rig.phone.steer("s", "and the tests").status, 409);
+}
+
+/// A hidden cursor that stands still is how Codex shows that a menu is open, whatever else is drawn.
+#[test]
+fn nothing_is_typed_into_a_menu_that_hides_the_cursor() {
+    let rig = Rig::named("codex", "› ", &["menu"], "");
+    assert!(refusal(&rig.send("please deploy")).contains("A menu is open"));
+    assert_eq!(rig.log(), [""; 0]);
+    rig.terminal.type_bytes("q");
+    // Once the user's key is a while ago.
+    eventually("the menu's end", || rig.send("please deploy").status == 200);
+    eventually("the turn", || rig.log() == ["turn please deploy"]);
+}
+
+/// OpenCode asks for a second Esc, and takes one Ctrl-C as the end.
+#[test]
+fn stop_is_pressed_twice_where_once_is_not_enough() {
+    let rig = Rig::named("opencode", "> ", &["twice"], "");
+    assert_eq!(rig.send("a long one").status, 200);
+    wait_for_state(&rig.phone, "working");
+    assert_eq!(rig.phone.stop("s").status, 200);
+    let esc = "interrupt '\\x1b'";
+    eventually("the interrupt", || rig.log() == ["turn a long one", esc, esc]);
+    wait_for_state(&rig.phone, "idle");
+}
+
 /// Field case 57: an answer is to be given at the card.
 #[test]
 fn no_text_while_an_ask_is_open() {
@@ -181,20 +240,79 @@ fn no_text_while_an_ask_is_open() {
 #[test]
 fn no_text_into_a_password_prompt_and_no_password_into_the_chat() {
     let user = User::new();
-    let script = "printf 'name: '; read -r name; stty -echo; printf 'Password: '; read -r secret; stty echo; \
-                  echo; echo length ${#secret}; read -r line; sleep 0.3; echo thanks; read -r line";
+    let script = "stty -echo; printf 'Password: '; read -r secret; stty echo; echo; echo length ${#secret}; \
+                  printf 'name: '; read -r name; stty -echo; printf 'Again: '; read -r secret; stty echo; \
+                  echo same; read -r line; sleep 0.3; echo thanks; read -r line";
     let (terminal, phone) = user.start(&["--", "sh", "-c", script]);
-    terminal.wait_for("name:");
-    terminal.type_bytes("ada\r");
     terminal.wait_for("Password:");
+    // No line was entered, so no turn runs for whose end the text could wait.
     assert!(refusal(&phone.send("s", "hi")).contains("password"));
     terminal.type_bytes("hunter2\r");
     terminal.wait_for("length 7");
+    terminal.wait_for("name:");
+    terminal.type_bytes("ada\r");
+    terminal.wait_for("Again:");
+    terminal.type_bytes("hunter2\r");
+    terminal.wait_for("same");
     terminal.type_bytes("end\r");
     terminal.wait_for("thanks");
     eventually("the turn's text", || format!("{:?}", chat(&phone)).contains("thanks"));
     let said = format!("{:?}", chat(&phone));
     assert!(said.contains("ada") && !said.contains("hunter2"), "{said}");
+}
+
+/// In the middle of a turn, too: the agent needs the user, and a text from the phone is refused rather than
+/// kept for later.
+#[test]
+fn a_password_prompt_in_a_turn_blocks_it() {
+    let user = User::new();
+    let script = "\"$AGENT_PRESENCE_BIN\" state working; stty -echo; printf 'Password: '; read -r secret; stty echo; \
+                  echo; echo length ${#secret}; read -r line";
+    let (terminal, phone) = user.start(&["--", "sh", "-c", script]);
+    terminal.wait_for("Password:");
+    wait_for_state(&phone, "waiting");
+    user.herdr.wait_for_state("blocked");
+    assert_eq!(phone.send("s", "hi").status, 409);
+    terminal.type_bytes("hunter2\r");
+    terminal.wait_for("length 7");
+    wait_for_state(&phone, "working");
+    user.herdr.wait_for_state("working");
+}
+
+/// A program that reads every key itself and shows none of them: what it does not show is not kept.
+#[test]
+fn what_a_full_program_masks_is_not_in_the_chat() {
+    let user = User::new();
+    let script = "stty -echo -icanon; printf 'Token: '; key=; token=; \
+        until [ \"$key\" = . ]; do read -rn1 key; token=$token$key; printf '*'; done; \
+        stty sane; printf '\\nlength %s\\n' ${#token}; sleep 0.3; printf 'thanks '; read -r line";
+    let (terminal, phone) = user.start(&["--chat", "live", "--", "bash", "-c", script]);
+    terminal.wait_for("Token:");
+    terminal.type_bytes("hunter2.\r");
+    terminal.wait_for("length 8");
+    eventually("the turn's text", || format!("{:?}", chat(&phone)).contains("length 8"));
+    let said = format!("{:?}", chat(&phone));
+    assert!(!said.contains("hunter2"), "{said}");
+}
+
+/// The terminal takes no more (Ctrl-S, a slow line): the agent waits, and the phone does not.
+#[test]
+fn a_stopped_terminal_holds_up_no_answer() {
+    let user = User::new();
+    let script =
+        "\"$AGENT_PRESENCE_BIN\" approve bash; echo \"decided=$?\" >>\"$LOG\"; read -r line";
+    let script = format!("({script}) & exec yes");
+    let log = user.path("log");
+    let terminal = Terminal::start(user.wrap(&["--", "bash", "-c", &script]).env("LOG", &log));
+    let phone = user.phone();
+    terminal.wait_for_bytes("y\r\ny\r\n");
+    terminal.pause(true);
+    eventually("a socket", || phone.socket().exists());
+    let (pane, ask) = phone.wait_for_ask();
+    let reply = phone.answer(&pane, ask["id"].as_str().unwrap(), &json!({"optionIds": ["allow"]}));
+    assert_eq!(reply.status, 200, "{reply:?}");
+    eventually("the answer", || fs::read_to_string(&log).is_ok_and(|log| log == "decided=0\n"));
+    terminal.pause(false);
 }
 
 /// Field case 77: neither direction waits for the other.

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-use crate::support::fake_herdr::{Behaviour, FakeHerdr, Request};
+use crate::support::fake_herdr::{Behaviour, FakeHerdr, Request, write_program};
 use crate::support::phone::Phone;
 use crate::support::terminal::Terminal;
 
@@ -38,13 +38,19 @@ impl User {
     /// A program of this name, and its path.
     pub(crate) fn program(&self, name: &str, text: &str) -> String {
         let path = self.path("bin").join(name);
-        fs::write(&path, text).unwrap();
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o700)).unwrap();
+        write_program(&path, text);
         path.to_str().unwrap().to_owned()
     }
 
     /// `agent-presence wrap` in a pane of Herdr. The session's id is `s`, and so is the pane's.
     pub(crate) fn wrap(&self, arguments: &[&str]) -> Command {
+        let socket = self.path("run/c.sock");
+        let ours = ["--session", "s", "--socket", socket.to_str().unwrap()];
+        self.wrap_without_socket(&[&ours, arguments].concat())
+    }
+
+    /// The same without a session or a socket that the test knows.
+    pub(crate) fn wrap_without_socket(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new(PROGRAM);
         command
             .env_clear()
@@ -58,7 +64,6 @@ impl User {
             .envs(self.herdr.environment_variables())
             .env("HERDR_BIN_PATH", "/nope/herdr")
             .arg("wrap")
-            .args(["--session", "s", "--socket", self.path("run/c.sock").to_str().unwrap()])
             .args(arguments);
         command
     }

@@ -28,6 +28,8 @@ const TURN_WAITS: Duration = Duration::from_secs(3);
 /// So much of the end of a line has to be seen, in characters.
 const SEEN_END: usize = 40;
 const LIVE_EVERY: Duration = Duration::from_millis(400);
+/// Nothing tells when a turn begins or ends that the agent itself reports.
+const LOOK_AGAIN: Duration = Duration::from_millis(100);
 /// The user's text is looked for in so many of the first lines.
 const ECHO_LINES: usize = 8;
 
@@ -40,7 +42,8 @@ struct Turn {
     user: Option<String>,
     /// The same, to find its echo.
     entered: Option<String>,
-    runs: bool,
+    /// Its number, once it runs.
+    runs: Option<u64>,
     /// Output was lost: the text has no beginning.
     lost: bool,
     /// The item that grows.
@@ -62,10 +65,18 @@ impl Chat {
     }
 
     /// The user, or the phone, sent a line.
-    pub(super) fn entered(&mut self, text: Option<String>, screen: &mut Screen, now: Instant) {
+    pub(super) fn entered(
+        &mut self,
+        text: Option<String>,
+        screen: &mut Screen,
+        agent: &Agent,
+        now: Instant,
+    ) {
         if self.mode == ChatMode::Off {
             return;
         }
+        // A turn that is over by now is not the one that this begins.
+        self.follow(screen, agent, now, false);
         if let Some(turn) = &mut self.turn {
             // Into a turn that runs, or that is about to.
             let lines = turn.user.take().into_iter().chain(text);
@@ -113,15 +124,26 @@ impl Chat {
         }
         let mut turn = self.turn.take()?;
         // A turn that was over before it was seen to run is one as well.
-        turn.runs |= glance.turn_runs || glance.turn > self.last_turn;
-        let is_over = turn.runs && !glance.turn_runs || has_ended;
-        if turn.runs {
-            self.last_turn = glance.turn;
-        } else if is_over || now >= turn.since + TURN_WAITS {
-            return None;
+        if turn.runs.is_none() && (glance.turn_runs || glance.turn > self.last_turn) {
+            turn.runs = Some(glance.turn);
         }
-        let is_silent = glance.said == 0;
-        if is_silent && turn.runs && (is_over || now >= turn.since + USER_LINE_WAITS) {
+        let Some(number) = turn.runs else {
+            if has_ended || now >= turn.since + TURN_WAITS {
+                return None;
+            }
+            self.turn = Some(turn);
+            return Some(now + LOOK_AGAIN);
+        };
+        self.last_turn = number;
+        let runs = glance.turn_runs && glance.turn == number;
+        let is_over = !runs || has_ended;
+        let is_silent = match glance.turn - number.min(glance.turn) {
+            0 => glance.said == 0,
+            1 => glance.said_before == 0,
+            // Too many turns for this to be its text.
+            _ => false,
+        };
+        if is_silent && (is_over || now >= turn.since + USER_LINE_WAITS) {
             self.show_user_line(&mut turn, screen);
         }
         if is_over {
@@ -135,8 +157,7 @@ impl Chat {
             self.show_so_far(&mut turn, screen, agent);
         }
         self.turn = Some(turn);
-        // Nothing tells when a turn ends that the agent itself reports.
-        Some(now + Duration::from_millis(100))
+        Some(now + LOOK_AGAIN)
     }
 
     /// Shows what the user typed, if a person could see it: what a program masks is secret.
@@ -196,7 +217,7 @@ fn begin(screen: &mut Screen, now: Instant) -> Turn {
         since: now,
         user: None,
         entered: None,
-        runs: false,
+        runs: None,
         lost: false,
         reply: None,
         shown_at: now,

@@ -9,14 +9,17 @@ use std::time::{Duration, Instant};
 use super::chat::{Chat, ChatMode};
 use super::feed::{Batch, Event, Feed};
 use super::place::Place;
+use crate::presence::Block;
 use crate::session::{Rank, State};
-use crate::wrap::TerminalModes;
 use crate::wrap::agents::Agent;
 use crate::wrap::screen::Composer;
 use crate::wrap::watcher::{Told, Watcher};
+use crate::wrap::{Keyboard, TerminalModes};
 
 /// What comes within this time is looked at together.
 const MOMENT: Duration = Duration::from_millis(15);
+/// Input that is hidden for so long, with nothing shown meanwhile, is a password prompt.
+const HIDDEN_STANDS: Duration = Duration::from_millis(200);
 /// A flood is looked at this often.
 const AFTER_FLOOD: Duration = Duration::from_millis(250);
 
@@ -89,6 +92,7 @@ impl Eyes {
         agent: Agent,
         session: Place,
         chat: ChatMode,
+        keyboard: Keyboard,
     ) -> io::Result<Self> {
         let window = Window { feed: feed.clone(), shown: Arc::default() };
         let watcher = Watcher::new(agent.clone(), 24, 80, Instant::now());
@@ -99,6 +103,8 @@ impl Eyes {
             agent,
             session,
             is_lent: false,
+            keyboard,
+            password: None,
             chat,
             window: window.clone(),
             last_output: now,
@@ -128,6 +134,9 @@ struct Looking {
     session: Place,
     /// Another agent has the terminal: what passes is not this one's.
     is_lent: bool,
+    keyboard: Keyboard,
+    /// The agent waits for one.
+    password: Option<Block>,
     chat: Chat,
     window: Window,
     last_output: Instant,
@@ -181,6 +190,8 @@ impl Looking {
         for told in told {
             self.tell(told, now);
         }
+        self.session.flush();
+        let again = [again, self.watch_for_password(now)].into_iter().flatten().min();
         if self.is_lent {
             self.chat.forget();
             return again;
@@ -188,6 +199,24 @@ impl Looking {
         let screen = &mut self.watcher.screen;
         let follow = self.chat.follow(screen, &self.agent, now, batch.has_ended);
         [again, follow].into_iter().flatten().min()
+    }
+
+    /// A line that is not shown while it is typed is a password, which only the user can give. Programs hide
+    /// their input for a moment at other times, too, so it has to stand.
+    fn watch_for_password(&mut self, now: Instant) -> Option<Instant> {
+        if self.is_lent || !self.keyboard.is_hidden() {
+            self.password = None;
+            return None;
+        }
+        let stands = self.last_output + HIDDEN_STANDS;
+        if now < stands {
+            return Some(stands);
+        }
+        if self.password.is_none() {
+            self.password = self.session.block("a password at its terminal");
+        }
+        // Nothing tells when it is over.
+        Some(now + HIDDEN_STANDS)
     }
 
     fn event(&mut self, event: Event, now: Instant) {
@@ -223,7 +252,7 @@ impl Looking {
                 self.session.signal(rank, state, why);
             }
             Told::Entered(text) => {
-                self.chat.entered(text, &mut self.watcher.screen, now);
+                self.chat.entered(text, &mut self.watcher.screen, &self.agent, now);
                 if self.watcher.keys_say_working() {
                     self.session.signal(Rank::Keys, State::Working, None);
                 }

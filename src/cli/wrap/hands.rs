@@ -31,8 +31,10 @@ const SEEN: Duration = Duration::from_secs(2);
 const CONFIRMED: Duration = Duration::from_secs(5);
 /// Output later than this after Enter is more than its echo.
 const ECHO: Duration = Duration::from_millis(200);
-/// A hidden cursor means a menu only when the screen stands still.
+/// A cursor that is hidden while the screen stands still means a menu, and so does one that is hidden in
+/// all frames of this time.
 const STANDS: Duration = Duration::from_millis(200);
+const FRAMES: Duration = Duration::from_secs(1);
 /// How long all of it may take up to Enter: a little less than the phone's patience.
 const TAKEN: Duration = Duration::from_secs(9);
 const LENT: Refusal = "Another agent runs in this terminal: write to that one.";
@@ -135,16 +137,16 @@ impl Hands {
     /// The gate: text is typed only where it can approve nothing and nobody is disturbed.
     fn may_type(&self, steer: bool) -> Result<View, Refusal> {
         // First the screen: what it shows is in the session's state by then.
-        let view = self.window.look().ok_or("The agent's screen cannot be seen.")?;
+        let view = self.view_without_menu()?;
         let glance = self.session.newest();
         if glance.is_lent {
             return Err(LENT);
         }
-        if glance.state == State::Blocked {
-            return Err("A question is open. Answer it first.");
-        }
         if self.keyboard.is_hidden() {
             return Err("The agent waits for a password at its terminal.");
+        }
+        if glance.state == State::Blocked {
+            return Err("A question is open. Answer it first.");
         }
         if glance.turn_runs && !steer {
             return Err("A turn runs.");
@@ -158,14 +160,26 @@ impl Hands {
         if !self.agent.composer.is_empty() && view.composer.is_none() {
             return Err("The agent's input line is not on its screen.");
         }
-        let stands = view.last_output.elapsed() >= STANDS;
-        if self.agent.shows_cursor && view.hides_cursor && stands {
-            return Err("A menu is open in the agent's terminal.");
-        }
         if view.last_key.is_some_and(|at| at.elapsed() < USER_TYPES) {
             return Err("Somebody is typing at the terminal.");
         }
         Ok(view)
+    }
+
+    /// The screen. Of an agent that hides its cursor in a menu: once the cursor is there, for while a frame
+    /// is drawn it may be hidden as well.
+    fn view_without_menu(&self) -> Result<View, Refusal> {
+        let until = Instant::now() + FRAMES;
+        loop {
+            let view = self.window.look().ok_or("The agent's screen cannot be seen.")?;
+            if !(self.agent.shows_cursor && view.hides_cursor) {
+                return Ok(view);
+            }
+            if view.last_output.elapsed() >= STANDS || Instant::now() >= until {
+                return Err("A menu is open in the agent's terminal.");
+            }
+            std::thread::sleep(STEP);
+        }
     }
 
     fn wait_until_seen(&self, before: &View, needle: &str, at: Instant) -> Result<(), Refusal> {

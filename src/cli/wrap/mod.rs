@@ -20,7 +20,7 @@ use super::{Exit, Failure, log, output};
 use crate::herdr;
 use crate::link::{NestedParams, OpenParams, Server};
 use crate::os::{folders, random};
-use crate::presence::{Builder, FaceStatus, Presence, Session, SessionError, StartError};
+use crate::presence::{Builder, FaceStatus, Presence, SessionError, StartError};
 use crate::wrap::agents::{self, Agent};
 use crate::wrap::{self as shim, Ending, Keyboard, StartError as ChildError, Status};
 use chat::ChatMode;
@@ -152,7 +152,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     drop((tap, eyes, started.server));
     // A session in the presence round us ends with our process.
     if let Place::Own { presence, session } = started.place {
-        end(presence, &session, outcome.as_ref().ok());
+        drop(session);
+        end(presence, outcome.as_ref().ok());
     }
     outcome.map_err(|error| child_failure(&error))?.leave()
 }
@@ -211,14 +212,13 @@ fn guard(sockets: &[PathBuf], last_word: impl FnOnce()) {
 }
 
 /// Tells the faces how the agent ended; `None`: it never ran.
-fn end(presence: Presence, session: &Session, ending: Option<&Ending>) {
+fn end(presence: Presence, ending: Option<&Ending>) {
     match ending.map(|ending| (ending.ended_by, ending.status)) {
         // The user quit, by whatever way the agent offers.
         None | Some((None, Status::Exited(_))) => presence.release(),
-        // The agent crashed: it is idle, and can be resumed.
-        Some((None, Status::Signaled(_))) => session.ended(),
-        // Somebody closed the terminal, or stopped us: the session is to come back.
-        Some((Some(_), _)) => {}
+        // The agent crashed, or somebody closed the terminal, or stopped us: nothing runs any more, and the
+        // session can be resumed.
+        Some((None, Status::Signaled(_)) | (Some(_), _)) => presence.ended(),
     }
     presence.close();
 }
@@ -241,7 +241,7 @@ fn look_and_type(
     chat: ChatMode,
 ) -> io::Result<(Eyes, Keyboard)> {
     let keyboard = Keyboard::new()?;
-    let eyes = Eyes::open(feed.clone(), agent.clone(), session.clone(), chat)?;
+    let eyes = Eyes::open(feed.clone(), agent.clone(), session.clone(), chat, keyboard.clone())?;
     let window = eyes.window.clone();
     let hands = Hands { agent, session: session.clone(), window, feed, keyboard: keyboard.clone() };
     // It ends with the session.

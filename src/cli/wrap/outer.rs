@@ -80,8 +80,14 @@ struct Line {
     last: Glance,
 }
 
-const NOTHING: Glance =
-    Glance { state: State::Idle, turn: 0, turn_runs: false, said: 0, is_lent: false };
+const NOTHING: Glance = Glance {
+    state: State::Idle,
+    turn: 0,
+    turn_runs: false,
+    said: 0,
+    said_before: 0,
+    is_lent: false,
+};
 
 impl Joined {
     /// Opens the session, whose parameters are the user's. A presence that has gone meanwhile is not
@@ -112,7 +118,7 @@ impl Joined {
         })
     }
 
-    /// Notes evidence for whoever speaks to the presence next: see [`Joined::glance`].
+    /// Notes evidence for whoever speaks to the presence next: [`Joined::flush`].
     pub(super) fn signal(&self, rank: Rank, state: State, message: Option<&str>) {
         let params = StateParams {
             session: self.session.clone(),
@@ -128,15 +134,20 @@ impl Joined {
     /// Says what is to be said yet, and tells what the presence shows.
     pub(super) fn glance(&self) -> Glance {
         let mut line = lock(&self.line);
-        self.flush(&mut line);
+        self.say(&mut line);
         let params = SessionParams { session: self.session.clone() };
-        if let Some(GlanceResult { state, turn, turn_runs, said, is_lent }) =
-            line.call(method::GLANCE, &params)
-        {
+        if let Some(glance) = line.call::<GlanceResult>(method::GLANCE, &params) {
+            let GlanceResult { state, turn, turn_runs, said, said_before, is_lent } = glance;
             self.is_lent.store(is_lent, Ordering::Release);
-            line.last = Glance { state: state.into(), turn, turn_runs, said, is_lent };
+            let state = state.into();
+            line.last = Glance { state, turn, turn_runs, said, said_before, is_lent };
         }
         line.last
+    }
+
+    /// Says what is to be said yet.
+    pub(super) fn flush(&self) {
+        self.say(&mut lock(&self.line));
     }
 
     /// What the last glance saw.
@@ -146,13 +157,13 @@ impl Joined {
 
     pub(super) fn transcribe(&self, item: Item) -> Result<(), &'static str> {
         let mut line = lock(&self.line);
-        self.flush(&mut line);
+        self.say(&mut line);
         let params = ItemParams { session: self.session.clone(), item, transcribed: true };
         let shown: Option<Value> = line.call(method::ITEM, &params);
         shown.map(drop).ok_or("the presence round us did not take it")
     }
 
-    fn flush(&self, line: &mut Line) {
+    fn say(&self, line: &mut Line) {
         while line.listens() {
             let Some(params) = lock(&self.evidence).first().cloned() else { return };
             let _: Option<Value> = line.call(method::STATE, &params);
@@ -183,7 +194,7 @@ impl Line {
         }
         match self.client.as_mut()?.call(method, params, Some(PATIENCE)) {
             Ok(result) => Some(result),
-            Err(CallError::Refused(error)) => {
+            Err(CallError::Refused(error)) if error.code != code::UNKNOWN_SESSION => {
                 tracing::warn!(error = error.message, method, "the presence round us says no");
                 None
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::outer::{self, Joined};
 use crate::collie::Item;
 use crate::os::random;
-use crate::presence::{self, Glance, Presence, Session, Wanted, Wish};
+use crate::presence::{self, Block, Glance, Presence, Session, Wanted, Wish};
 use crate::session::{Rank, State};
 
 /// The session. Cheap to clone; nothing here waits long for anybody.
@@ -26,11 +26,28 @@ impl Place {
         }
     }
 
-    /// Evidence of the state. Waits for nobody.
+    /// Evidence of the state, in force after [`Place::flush`] at the latest. Waits for nobody.
     pub(super) fn signal(&self, rank: Rank, state: State, message: Option<&str>) {
         match self {
             Self::Own { session, .. } => session.signal(rank, state, message),
             Self::Joined(joined) => joined.signal(rank, state, message),
+        }
+    }
+
+    /// Brings the evidence to whoever decides on it.
+    pub(super) fn flush(&self) {
+        match self {
+            // Its own thread does.
+            Self::Own { .. } => {}
+            Self::Joined(joined) => joined.flush(),
+        }
+    }
+
+    /// Something at the terminal needs the user until this is dropped. None: it cannot be said here.
+    pub(super) fn block(&self, why: &str) -> Option<Block> {
+        match self {
+            Self::Own { session, .. } => Some(session.block(why)),
+            Self::Joined(_) => None,
         }
     }
 
@@ -64,7 +81,7 @@ impl Place {
             Self::Own { session, .. } => {
                 session.transcribe(item(&id)).map_err(|error| error.to_string())
             }
-            Self::Joined(joined) => joined.transcribe(item(&id)).map_err(|error| error.to_string()),
+            Self::Joined(joined) => joined.transcribe(item(&id)).map_err(str::to_owned),
         });
         if let Err(error) = shown {
             tracing::warn!(error, "something is not in the chat");

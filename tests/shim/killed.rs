@@ -1,0 +1,158 @@
+//! What is left when the process that relays is killed: everything as if its terminal had been closed.
+
+use std::fs;
+use std::os::unix::process::ExitStatusExt as _;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::support::fake_herdr::{Behaviour, Request};
+use crate::support::terminal::{Terminal, children, eventually, is_alive};
+use crate::user::{User, wait_for_state};
+
+/// The process of the agent, which says it itself.
+fn agent_of(terminal: &Terminal) -> u32 {
+    terminal.wait_for("pid=");
+    let screen = terminal.screen();
+    let text = screen.lines().find_map(|line| line.strip_prefix("pid=")).unwrap();
+    text.trim().parse().unwrap()
+}
+
+fn kill_the_relay(terminal: &mut Terminal, agent: u32) {
+    let relay = children(terminal.pid())[0];
+    kill(Pid::from_raw(relay.cast_signed()), Signal::SIGKILL).unwrap();
+    assert_eq!(terminal.wait().signal(), Some(9));
+    eventually("the end of the agent", || !is_alive(agent));
+    assert!(terminal.modes().is_cooked());
+}
+
+/// The sockets and their locks.
+fn left(user: &User) -> Vec<String> {
+    let mut left = Vec::new();
+    let mut folders = vec![user.path("run")];
+    while let Some(folder) = folders.pop() {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else {
+                left.push(path.display().to_string());
+            }
+        }
+    }
+    left
+}
+
+#[test]
+fn in_a_turn_the_agent_is_idle_in_herdr_and_can_be_resumed() {
+    for script in [
+        "echo pid=$$; exec sleep 1000",
+        "\"$AGENT_PRESENCE_BIN\" state working; echo pid=$$; exec sleep 1000",
+        "\"$AGENT_PRESENCE_BIN\" session s-2 -- my-agent --resume s-2; \
+         \"$AGENT_PRESENCE_BIN\" state working; echo pid=$$; exec sleep 1000",
+        // The card is open, and nobody will answer it.
+        "\"$AGENT_PRESENCE_BIN\" state working; \"$AGENT_PRESENCE_BIN\" approve deploy & \
+         echo pid=$$; exec sleep 1000",
+    ] {
+        let user = User::new();
+        let (mut terminal, phone) = user.start(&["--", "sh", "-c", script]);
+        let agent = agent_of(&terminal);
+        let state = match script {
+            _ if script.contains("approve") => "blocked",
+            _ if script.contains("state working") => "working",
+            _ => "idle",
+        };
+        user.herdr.wait_for_state(state);
+        if state == "blocked" {
+            phone.wait_for_ask();
+        }
+        let has_command = script.contains("--resume");
+        if has_command {
+            user.herdr.wait_for_pane(|pane| pane.resume.is_some());
+        }
+        let last = user.herdr.requests().iter().filter_map(Request::seq).max().unwrap();
+        let before = user.states().len();
+        kill_the_relay(&mut terminal, agent);
+        // Before the user's shell has the terminal back.
+        let pane = user.herdr.pane("w1:p1");
+        assert_eq!(pane.holder.unwrap().state, "idle", "{script}");
+        assert_eq!(pane.resume.is_some(), has_command, "the command stays");
+        assert!(user.herdr.requests_of("pane.release_agent").is_empty(), "nobody has quit");
+        let said = user.herdr.requests_of("pane.report_agent");
+        let said = &said[before..];
+        assert_eq!(said.len(), 1, "{said:?}");
+        assert_eq!((said[0].state(), said[0].params["agent"].as_str()), (Some("idle"), Some("sh")));
+        assert!(said[0].seq() > Some(last), "it counts on");
+        assert_eq!(left(&user), [""; 0]);
+    }
+}
+
+#[test]
+fn a_herdr_that_hangs_does_not_hold_the_terminal() {
+    let user = User::new();
+    let script = "\"$AGENT_PRESENCE_BIN\" state working; echo pid=$$; exec sleep 1000";
+    let (mut terminal, phone) = user.start(&["--", "sh", "-c", script]);
+    let agent = agent_of(&terminal);
+    wait_for_state(&phone, "working");
+    user.herdr.wait_for_state("working");
+    user.herdr.set_usual(Behaviour::Hangs);
+    let began = Instant::now();
+    kill_the_relay(&mut terminal, agent);
+    // 300 ms for Herdr, and something for a busy machine.
+    assert!(began.elapsed() < Duration::from_millis(1500), "{:?}", began.elapsed());
+    assert_eq!(left(&user), [""; 0]);
+}
+
+/// Somebody else asked for the end: no quit, but nothing runs any more.
+#[test]
+fn an_end_from_outside_is_idle_without_a_release() {
+    for signal in [Signal::SIGHUP, Signal::SIGTERM] {
+        let user = User::new();
+        let script = "\"$AGENT_PRESENCE_BIN\" session s-2 -- my-agent --resume s-2; \
+            \"$AGENT_PRESENCE_BIN\" state working; exec sleep 1000";
+        let (mut terminal, _phone) = user.start(&["--", "sh", "-c", script]);
+        user.herdr.wait_for_state("working");
+        user.herdr.wait_for_pane(|pane| pane.resume.is_some());
+        terminal.signal(signal);
+        assert_eq!(terminal.wait().signal(), Some(signal as i32));
+        let pane = user.herdr.pane("w1:p1");
+        assert_eq!((pane.holder.unwrap().state.as_str(), pane.resume.is_some()), ("idle", true));
+        assert!(user.herdr.requests_of("pane.release_agent").is_empty());
+    }
+}
+
+/// An end in order has said all there was to say, by whatever signal it was.
+#[test]
+fn an_end_in_order_has_no_second_last_word() {
+    for (script, releases) in [("exit 7", 1), ("kill -9 $$", 0), ("exec sleep 1000", 0)] {
+        let user = User::new();
+        let script = format!("\"$AGENT_PRESENCE_BIN\" state working; read -r line; {script}");
+        let (mut terminal, _phone) = user.start(&["--", "bash", "-c", &script]);
+        user.herdr.wait_for_state("working");
+        terminal.type_bytes("\r");
+        if script.ends_with("sleep 1000") {
+            terminal.signal(Signal::SIGTERM);
+        }
+        terminal.wait();
+        assert_eq!(user.herdr.requests_of("pane.release_agent").len(), releases, "{script}");
+        let states = user.states();
+        assert!(
+            states.iter().filter(|state| *state == "idle").count() <= 2,
+            "{script}: {states:?}"
+        );
+        if releases == 1 {
+            assert!(user.herdr.pane("w1:p1").holder.is_none(), "{script}: {states:?}");
+        }
+    }
+}
+
+/// Nothing was said of an agent that never ran, and nothing is.
+#[test]
+fn killed_before_the_agent_is_up_nothing_is_said() {
+    let user = User::new();
+    // The command is a pipe that nobody writes to: found, and never started.
+    let mut terminal = Terminal::start(&mut user.wrap(&["--", "/nonexistent/agent"]));
+    assert_eq!(terminal.wait().code(), Some(127));
+    assert!(user.states().is_empty());
+}
