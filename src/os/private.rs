@@ -241,6 +241,12 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
+fn lock_path(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
 /// The lock file of a socket. The system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 struct Lock {
@@ -250,9 +256,7 @@ struct Lock {
 
 impl Lock {
     fn take(socket: &Path) -> Result<Self, PrivateSocketError> {
-        let mut name = socket.as_os_str().to_owned();
-        name.push(".lock");
-        let path = PathBuf::from(name);
+        let path = lock_path(socket);
         let served = || PrivateSocketError::AlreadyServed { path: socket.to_owned() };
         let file = locked_file(&path)?.ok_or_else(served)?;
         Ok(Self { path, file })
@@ -265,6 +269,19 @@ impl Lock {
         {
             tracing::warn!(%error, path = %self.path.display(), "a lock file is left behind");
         }
+    }
+}
+
+/// Removes what a killed process has left where it served: the socket, if nobody listens at it, and its
+/// lock file. Nothing while another process holds that.
+pub(crate) fn remove_abandoned(socket: &Path) {
+    let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+    if !is_there(socket) && !is_there(&lock_path(socket)) {
+        return;
+    }
+    if let Ok(lock) = Lock::take(socket) {
+        let _ = remove_if_stale(socket);
+        lock.remove();
     }
 }
 
@@ -308,6 +325,34 @@ mod tests {
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        let root = folder();
+        let at = |name: &str| root.path().join(name);
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(root.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            names.sort();
+            names
+        };
+        remove_abandoned(&at("never"));
+        assert_eq!(names(), [""; 0], "nothing is made");
+        drop(UnixListener::bind(at("dead")).unwrap());
+        for lock in ["dead.lock", "half.lock"] {
+            fs::write(at(lock), "").unwrap();
+            set_mode(&at(lock), 0o600);
+        }
+        fs::write(at("plain"), "").unwrap();
+        let live = PrivateSocket::bind(&at("live")).unwrap();
+        for name in ["dead", "half", "plain", "live"] {
+            remove_abandoned(&at(name));
+        }
+        assert_eq!(names(), ["live", "live.lock", "plain"]);
+        drop(live);
     }
 
     fn mode(path: &Path) -> u32 {

@@ -4,12 +4,9 @@
 //! back only after it has been restored. A child would have to restore it in a race with the shell, which
 //! sets its own modes for the next line.
 
-use std::fs::Metadata;
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
-use std::os::unix::fs::FileTypeExt as _;
-use std::os::unix::net::UnixStream;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use nix::errno::Errno;
@@ -22,6 +19,7 @@ use nix::unistd::{ForkResult, Pid, fork, getppid, pipe};
 use super::ending::{Ending, Status};
 use super::modes::Modes;
 use super::relay::write_all;
+use crate::os::private::remove_abandoned;
 use crate::os::signals::{HANDED_ON, Origin, Signals, stop_job_with};
 use crate::os::terminal::{self, Terminal};
 
@@ -125,18 +123,8 @@ fn clean_up(sockets: &[PathBuf]) {
         }
     }
     for socket in sockets {
-        if is_abandoned(socket) {
-            let _ = std::fs::remove_file(socket);
-        }
+        remove_abandoned(socket);
     }
-}
-
-/// Whether this is a socket that nobody answers on.
-fn is_abandoned(socket: &Path) -> bool {
-    let refused = |error: io::Error| error.kind() == io::ErrorKind::ConnectionRefused;
-    let is_socket = |metadata: Metadata| metadata.file_type().is_socket();
-    socket.symlink_metadata().is_ok_and(is_socket)
-        && UnixStream::connect(socket).is_err_and(refused)
 }
 
 /// Whether a fork would leave threads behind. Unknown where the system does not say.
