@@ -31,9 +31,10 @@ const CONFIRMED: Duration = Duration::from_secs(5);
 const ECHO: Duration = Duration::from_millis(200);
 /// A hidden cursor means a menu only when the screen stands still.
 const STANDS: Duration = Duration::from_millis(200);
-/// Between two looks at the screen, and between two keys.
+/// Between two looks at the screen.
 const STEP: Duration = Duration::from_millis(10);
-const KEY_GAP: Duration = Duration::from_millis(120);
+/// Between two keys. Two ESC that a busy program reads together are one key to it, Alt and Esc.
+const KEY_GAP: Duration = Duration::from_millis(500);
 
 /// What the phone can have of an agent of this kind.
 pub(super) fn takes(agent: &Agent) -> Takes {
