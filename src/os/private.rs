@@ -93,15 +93,6 @@ impl Drop for SocketGuard {
     }
 }
 
-/// Removes the socket of a process that was killed, and its lock file. A socket that somebody serves, or is
-/// about to, stays.
-pub(crate) fn clear_away(path: &Path) -> Result<(), PrivateSocketError> {
-    let lock = Lock::take(path)?;
-    let removed = remove_if_stale(path);
-    lock.remove();
-    removed
-}
-
 /// Checks a socket that is there, and the whole path to it, as Collie does before it connects.
 /// Nothing is made.
 pub(crate) fn check_socket(path: &Path) -> Result<(), PrivateSocketError> {
@@ -250,6 +241,12 @@ fn is_at(file: &File, path: &Path) -> bool {
     }
 }
 
+fn lock_path(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".lock");
+    PathBuf::from(name)
+}
+
 /// The lock file of a socket. The system lets go of it when the process ends, however it ends.
 #[derive(Debug)]
 struct Lock {
@@ -259,9 +256,7 @@ struct Lock {
 
 impl Lock {
     fn take(socket: &Path) -> Result<Self, PrivateSocketError> {
-        let mut name = socket.as_os_str().to_owned();
-        name.push(".lock");
-        let path = PathBuf::from(name);
+        let path = lock_path(socket);
         let served = || PrivateSocketError::AlreadyServed { path: socket.to_owned() };
         let file = locked_file(&path)?.ok_or_else(served)?;
         Ok(Self { path, file })
@@ -274,6 +269,19 @@ impl Lock {
         {
             tracing::warn!(%error, path = %self.path.display(), "a lock file is left behind");
         }
+    }
+}
+
+/// Removes what a killed process has left where it served: the socket, if nobody listens at it, and its
+/// lock file. Nothing while another process holds that.
+pub(crate) fn remove_abandoned(socket: &Path) {
+    let is_there = |path: &Path| fs::symlink_metadata(path).is_ok();
+    if !is_there(socket) && !is_there(&lock_path(socket)) {
+        return;
+    }
+    if let Ok(lock) = Lock::take(socket) {
+        let _ = remove_if_stale(socket);
+        lock.remove();
     }
 }
 
@@ -317,6 +325,34 @@ mod tests {
 
     fn set_mode(path: &Path, mode: u32) {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_removed_and_nothing_else() {
+        let root = folder();
+        let at = |name: &str| root.path().join(name);
+        let names = || {
+            let mut names: Vec<_> = fs::read_dir(root.path())
+                .unwrap()
+                .map(|entry| entry.unwrap().file_name())
+                .collect();
+            names.sort();
+            names
+        };
+        remove_abandoned(&at("never"));
+        assert_eq!(names(), [""; 0], "nothing is made");
+        drop(UnixListener::bind(at("dead")).unwrap());
+        for lock in ["dead.lock", "half.lock"] {
+            fs::write(at(lock), "").unwrap();
+            set_mode(&at(lock), 0o600);
+        }
+        fs::write(at("plain"), "").unwrap();
+        let live = PrivateSocket::bind(&at("live")).unwrap();
+        for name in ["dead", "half", "plain", "live"] {
+            remove_abandoned(&at(name));
+        }
+        assert_eq!(names(), ["live", "live.lock", "plain"]);
+        drop(live);
     }
 
     fn mode(path: &Path) -> u32 {
@@ -448,37 +484,6 @@ mod tests {
         let second = PrivateSocket::bind(&path).unwrap();
         assert!(UnixStream::connect(&path).is_ok());
         drop(second);
-    }
-
-    #[test]
-    fn what_a_killed_process_left_is_cleared_away_and_nothing_else() {
-        let root = folder();
-        let left = |names: &[&str]| {
-            let found = fs::read_dir(root.path()).unwrap();
-            let mut found: Vec<_> = found.map(|entry| entry.unwrap().file_name()).collect();
-            found.sort();
-            assert_eq!(found, names);
-        };
-        let path = root.path().join("s");
-        drop(UnixListener::bind(&path).unwrap());
-        fs::write(root.path().join("s.lock"), "").unwrap();
-        set_mode(&root.path().join("s.lock"), 0o600);
-        clear_away(&path).unwrap();
-        left(&[]);
-        clear_away(&path).unwrap();
-        left(&[]);
-        // Served by somebody who holds the lock, by somebody who does not, and no socket at all.
-        let bound = PrivateSocket::bind(&path).unwrap();
-        assert!(clear_away(&path).is_err());
-        left(&["s", "s.lock"]);
-        drop(bound);
-        let listener = UnixListener::bind(&path).unwrap();
-        assert!(clear_away(&path).is_err());
-        drop(listener);
-        fs::remove_file(&path).unwrap();
-        fs::write(&path, "a file").unwrap();
-        assert!(clear_away(&path).is_err());
-        left(&["s"]);
     }
 
     #[test]

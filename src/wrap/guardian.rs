@@ -19,7 +19,7 @@ use nix::unistd::{ForkResult, Pid, fork, getppid, pipe};
 use super::ending::{Ending, Status};
 use super::modes::Modes;
 use super::relay::write_all;
-use crate::os::private;
+use crate::os::private::remove_abandoned;
 use crate::os::signals::{HANDED_ON, Origin, Signals, stop_job_with};
 use crate::os::terminal::{self, Terminal};
 
@@ -128,8 +128,7 @@ fn clean_up(sockets: &[PathBuf]) {
         }
     }
     for socket in sockets {
-        // One that is not there, or that somebody else serves, is none of ours.
-        let _ = private::clear_away(socket);
+        remove_abandoned(socket);
     }
 }
 

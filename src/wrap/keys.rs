@@ -193,6 +193,8 @@ impl Keys {
             b'~' if body == PASTE_BEGINS => self.state = State::Paste,
             b'u' if !body.starts_with(b"?") => kitty(&body, tell),
             b'~' => modify_other_keys(&body, tell),
+            // The answer where the cursor is. F3 with a modifier may look the same, and changes no line.
+            b'R' if body.contains(&b';') => tell(Key::Report),
             b'A'..=b'H' | b'P'..=b'S' | b'Z' if !body.starts_with(b"?") => tell(Key::Edit),
             // Answers, the mouse, the focus.
             _ => tell(Key::Report),
@@ -353,6 +355,15 @@ mod tests {
             let told = keys(&[other.as_bytes()]);
             assert!(matches!(told[..], [Key::Edit | Key::Report]), "{other:?} is {told:?}");
         }
+    }
+
+    /// OpenCode asks three times where the cursor is before it draws anything: to take the answers for keys
+    /// would be a user who types for ever.
+    #[test]
+    fn what_a_terminal_answers_is_no_key() {
+        let answers = b"\x1bP>|tmux 3.3a\x1b\\\x1b[1;1R\x1b[24;80R\x1b[?1;1R\x1b[?1016;2$y\x1b[4;9;9t\x1b[?0u";
+        let told = keys(&[answers]);
+        assert_eq!(told, vec![Key::Report; 7]);
     }
 
     #[test]

@@ -138,6 +138,7 @@ impl Relay<'_> {
             if ready.unguarded && !self.hung_up {
                 // The shell that waited for the guardian has the terminal at any moment.
                 terminal::restore();
+                self.undo_modes();
                 self.hang_up();
             }
             if !self.foreground && !self.hung_up && self.terminal.is_foreground() {

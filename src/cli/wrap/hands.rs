@@ -38,9 +38,10 @@ const FRAMES: Duration = Duration::from_secs(1);
 /// How long all of it may take up to Enter: a little less than the phone's patience.
 const TAKEN: Duration = Duration::from_secs(9);
 const LENT: Refusal = "Another agent runs in this terminal: write to that one.";
-/// Between two looks at the screen, and between two keys.
+/// Between two looks at the screen.
 const STEP: Duration = Duration::from_millis(10);
-const KEY_GAP: Duration = Duration::from_millis(120);
+/// Between two keys. Two ESC that a busy program reads together are one key to it, Alt and Esc.
+const KEY_GAP: Duration = Duration::from_millis(500);
 
 /// What the phone can have of an agent of this kind.
 pub(super) fn takes(agent: &Agent) -> Takes {
