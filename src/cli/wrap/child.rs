@@ -3,6 +3,8 @@
 use std::env;
 use std::ffi::OsString;
 
+use serde::{Deserialize, Serialize};
+
 use crate::link::{self, Server};
 use crate::wrap::Child;
 
@@ -12,9 +14,11 @@ const PROGRAM_VARIABLE: &str = "AGENT_PRESENCE_BIN";
 const PANE_VARIABLE: &str = "HERDR_PANE_ID";
 
 /// Which of Herdr's variables the agent does not get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum HerdrEnv {
     /// The pane's id.
+    #[default]
     Pane,
     /// All of them.
     All,
