@@ -195,12 +195,12 @@ fn session(presence: &Presence, id: &str) -> Result<Session, ErrorObject> {
 fn open(presence: &Presence, params: OpenParams) -> Result<Option<Session>, ErrorObject> {
     let OpenParams { session: id, title, resume, replaces, keep } = params;
     if let Some(open) = presence.find(&id).filter(|open| open.id() == id) {
-        if let Some(title) = title {
-            open.title(&title).map_err(|error| invalid(&error))?;
+        if let Some(title) = &title {
+            open.title(title).map_err(|error| invalid(&error))?;
         }
         if let Some(keeper) = presence.keeper_of(&open) {
             open.resume_by(keeper.command(&id, resume.as_deref()));
-            keeper.told(&id, resume);
+            keeper.told(&id, title.as_deref(), resume);
         } else if let Some(resume) = resume {
             open.resume(resume).map_err(|error| invalid(&error))?;
         }
@@ -208,9 +208,10 @@ fn open(presence: &Presence, params: OpenParams) -> Result<Option<Session>, Erro
     }
     let replaced = replaces.map(|id| session(presence, &id)).transpose()?;
     let keeper = replaced.as_ref().and_then(|replaced| presence.keeper_of(replaced));
+    let title = title.or_else(|| keeper?.first_title());
     let mut opening = presence.session(&id);
-    if let Some(title) = title {
-        opening = opening.title(&title);
+    if let Some(title) = &title {
+        opening = opening.title(title);
     }
     if let Some(keeper) = keeper {
         opening = opening.resume_by(keeper.command(&id, resume.as_deref()));
@@ -223,7 +224,7 @@ fn open(presence: &Presence, params: OpenParams) -> Result<Option<Session>, Erro
     }
     let opened = opening.open().map_err(|error| invalid(&error))?;
     if let Some(keeper) = keeper {
-        keeper.told(&id, resume);
+        keeper.told(&id, title.as_deref(), resume);
     }
     Ok(Some(opened))
 }

@@ -12,13 +12,17 @@ pub(crate) trait Keeper: Debug + Send + Sync {
     /// Whether it keeps this session.
     fn keeps(&self, session: &Session) -> bool;
 
+    /// The title that the user gave to a session whose id the agent has not said yet: it is about to.
+    fn first_title(&self) -> Option<String>;
+
     /// The command for Herdr, as far as it is there already, if the session has this id and the agent itself
     /// gives this command.
     fn command(&self, id: &str, own: Option<&[String]>) -> Option<ResumeCommand>;
 
-    /// The agent has said that its session has this id, and with which command it comes back, if it said so.
-    fn told(&self, id: &str, own: Option<Vec<String>>);
+    /// The agent has said that its session has this id; and what it is about, and with which command it comes
+    /// back, if it said so.
+    fn told(&self, id: &str, title: Option<&str>, own: Option<Vec<String>>);
 
-    /// The session has this title.
+    /// The session has this title from now on.
     fn titled(&self, session: &Session, title: &str);
 }

@@ -3,13 +3,13 @@
 use std::fs;
 use std::process::Stdio;
 
-use crate::support::terminal::{Terminal, eventually};
+use crate::support::terminal::eventually;
 use crate::user::{User, stop};
 
 /// A session that is over, and the command that was reported for it.
 fn reported(user: &User) -> Vec<String> {
     let wrap = ["--title", "Ship it", "--resume", "my-agent again", "--", "my-agent"];
-    let terminal = Terminal::start(&mut user.wrap(&wrap));
+    let terminal = user.start(&wrap);
     let command = user.wait_for_command();
     stop(terminal);
     user.restart_herdr();

@@ -1,14 +1,12 @@
 //! Agents whose own way to resume is known, from the command line to the command line.
 
-use crate::support::terminal::Terminal;
 use crate::user::{User, stop};
 
 /// Wraps a command, restarts Herdr, and gives the command that runs then.
 fn again(user: &User, command: &[&str], id: Option<&str>) -> String {
     let before = user.runs().len();
     let wrap: Vec<&str> = ["--"].iter().chain(command).copied().collect();
-    let terminal = Terminal::start(&mut user.wrap(&wrap));
-    terminal.wait_for("up");
+    let terminal = user.start(&wrap);
     if let Some(id) = id {
         terminal.type_bytes(format!("tell {id}\r"));
         terminal.wait_for("told 0");
@@ -18,9 +16,10 @@ fn again(user: &User, command: &[&str], id: Option<&str>) -> String {
     let session = id.map_or_else(|| user.wait_for_run(before + 1).session, str::to_owned);
     stop(terminal);
     user.restart_herdr();
-    let _terminal = user.restore(&reported);
+    let terminal = user.restore(&reported);
     let run = user.wait_for_run(before + 2);
     assert_eq!(run.session, session);
+    stop(terminal);
     let words = [run.name].into_iter().chain(run.arguments);
     let words: Vec<_> = words.map(|word| word.into_string().unwrap()).collect();
     user.restart_herdr();

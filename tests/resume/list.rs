@@ -5,8 +5,8 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 
-use crate::support::terminal::{Terminal, eventually};
-use crate::user::User;
+use crate::support::terminal::eventually;
+use crate::user::{User, up};
 
 fn output(user: &User, arguments: &[&str]) -> String {
     let output = user.command().args(arguments).output().unwrap();
@@ -21,8 +21,7 @@ fn list(user: &User) -> Vec<Value> {
 /// Runs a session to its end.
 fn session(user: &User, wrap: &[&str]) {
     let before = user.records().len();
-    let mut terminal = Terminal::start(&mut user.wrap(wrap));
-    terminal.wait_for("up");
+    let mut terminal = user.start(wrap);
     eventually("a record", || user.records().len() > before);
     terminal.type_bytes("exit 0\r");
     terminal.wait();
@@ -52,8 +51,7 @@ fn sessions_are_listed_the_newest_first() {
 
     // By hand, though Herdr has forgotten it.
     let mut again = user.command();
-    let terminal = Terminal::start(again.args(["resume", one["token"].as_str().unwrap()]));
-    terminal.wait_for("up");
+    let _terminal = up(again.args(["resume", one["token"].as_str().unwrap()]));
     assert_eq!(user.wait_for_run(3).session, "one");
 }
 
@@ -75,7 +73,7 @@ fn old_records_go() {
 
     age(&user.records()[0], 31);
     age(&user.path(".local/state/agent-presence/sessions/.pruned"), 2);
-    let mut terminal = Terminal::start(&mut user.wrap(&["--session", "new", "--", "claude"]));
+    let mut terminal = user.start(&["--session", "new", "--", "claude"]);
     eventually("the old one's end", || {
         user.records().len() == 1
             && fs::read_to_string(&user.records()[0]).is_ok_and(|text| text.contains("\"new\""))

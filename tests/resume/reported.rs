@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::Value;
 
-use crate::support::terminal::Terminal;
-use crate::user::{PROGRAM, User};
+use crate::support::terminal::{Terminal, eventually};
+use crate::user::{PROGRAM, User, up};
 
 fn commands(user: &User) -> Vec<Vec<String>> {
     let own = |words: Vec<&str>| words.into_iter().map(str::to_owned).collect();
@@ -25,8 +25,7 @@ fn nothing_is_told_before_the_session_can_come_back() {
     let user = User::new();
     // Nobody knows how, or nobody knows which session.
     for wrap in [&["--", "my-agent"][..], &["--resume", "my-agent {session}", "--", "my-agent"]] {
-        let terminal = Terminal::start(&mut user.wrap(wrap));
-        terminal.wait_for("up");
+        let terminal = user.start(wrap);
         terminal.type_bytes("working\r");
         user.herdr.wait_for_state("working");
         finish(terminal);
@@ -40,22 +39,20 @@ fn nothing_is_told_before_the_session_can_come_back() {
 #[test]
 fn the_command_stays_when_the_agent_begins_anew() {
     let user = User::new();
-    let terminal =
-        Terminal::start(&mut user.wrap(&["--resume", "my-agent {session}", "--", "my-agent"]));
-    terminal.wait_for("up");
+    let terminal = user.start(&["--resume", "my-agent {session}", "--", "my-agent"]);
     for id in ["first", "second", "third"] {
         terminal.type_bytes(format!("tell {id}\r"));
         // The record follows within a moment, behind the agent's back.
         let recorded = || fs::read_to_string(user.records().first()?).ok();
-        crate::support::terminal::eventually("a record", || {
+        eventually("a record", || {
             recorded().is_some_and(|text| text.contains(&format!("\"session\":\"{id}\"")))
         });
     }
     let command = user.wait_for_command();
     assert_eq!(user.releases(), 0);
     assert!(commands(&user).iter().all(|told| *told == command));
-    terminal.type_bytes("title Another\r");
-    crate::support::terminal::eventually("a title", || {
+    terminal.type_bytes("title third Another\r");
+    eventually("a title", || {
         fs::read_to_string(&user.records()[0]).unwrap().contains("\"title\":\"Another\"")
     });
     finish(terminal);
@@ -80,7 +77,7 @@ fn out_of_the_login_path_the_agents_own_command_is_told() {
     let mut command = Command::new(PROGRAM);
     command.env_clear().envs(like.get_envs().filter_map(|(name, value)| Some((name, value?))));
     command.args(like.get_args()).current_dir(user.path("work")).env("PATH", &path);
-    let terminal = Terminal::start(&mut command);
+    let terminal = up(&mut command);
     assert_eq!(user.wait_for_command(), ["claude", "--model", "opus", "--continue"]);
     finish(terminal);
 
@@ -99,13 +96,12 @@ fn without_a_record_the_agents_own_command_is_told() {
     let user = User::new();
     fs::create_dir_all(user.path(".local/state/agent-presence")).unwrap();
     fs::write(user.path(".local/state/agent-presence/sessions"), "").unwrap();
-    let terminal = Terminal::start(&mut user.wrap(&["--", "claude", "--verbose", "hello"]));
+    let terminal = user.start(&["--", "claude", "--verbose", "hello"]);
     assert_eq!(user.wait_for_command(), ["claude", "--verbose", "--continue"]);
     finish(terminal);
     let told = commands(&user).len();
     // Herdr's file is open to others.
-    let terminal = Terminal::start(&mut user.wrap(&["--", "claude", "--api-key=s3cret"]));
-    terminal.wait_for("up");
+    let terminal = user.start(&["--", "claude", "--api-key=s3cret"]);
     finish(terminal);
     assert_eq!(commands(&user).len(), told);
 }
@@ -114,7 +110,7 @@ fn without_a_record_the_agents_own_command_is_told() {
 #[test]
 fn a_quit_is_a_release_and_the_record_stays() {
     let user = User::new();
-    let terminal = Terminal::start(&mut user.wrap(&["--", "claude"]));
+    let terminal = user.start(&["--", "claude"]);
     user.wait_for_command();
     finish(terminal);
     assert_eq!(user.releases(), 1);
@@ -129,8 +125,8 @@ fn a_quit_is_a_release_and_the_record_stays() {
 fn outside_herdr_there_is_a_record_too() {
     let user = User::new();
     let mut command = user.wrap(&["--", "claude"]);
-    let terminal = Terminal::start(command.env_remove("HERDR_ENV").env_remove("HERDR_PANE_ID"));
-    crate::support::terminal::eventually("a record", || user.records().len() == 1);
+    let terminal = up(command.env_remove("HERDR_ENV").env_remove("HERDR_PANE_ID"));
+    eventually("a record", || user.records().len() == 1);
     finish(terminal);
     assert_eq!(user.herdr.requests().len(), 0);
 }
@@ -139,13 +135,13 @@ fn outside_herdr_there_is_a_record_too() {
 #[test]
 fn a_nested_wrap_keeps_its_own_record() {
     let user = User::new();
-    let inner = "agent-presence wrap --session inner -- claude; read -r line";
+    let inner = "agent-presence wrap --session inner -- claude; echo outer; read -r line";
     let wrap = ["--session", "outer", "--resume", "my-agent {session}", "--", "bash", "-c", inner];
-    let mut terminal = Terminal::start(&mut user.wrap(&wrap));
-    terminal.wait_for("up");
+    let mut terminal = user.start(&wrap);
     let command = user.wait_for_command();
-    crate::support::terminal::eventually("two records", || user.records().len() == 2);
+    eventually("two records", || user.records().len() == 2);
     terminal.type_bytes("exit 0\r");
+    terminal.wait_for("outer");
     terminal.type_bytes("\r");
     assert_eq!(terminal.wait().code(), Some(0));
     assert!(commands(&user).iter().all(|told| *told == command));

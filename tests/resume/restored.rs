@@ -5,8 +5,8 @@ use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
 
 use crate::support::phone::Phone;
-use crate::support::terminal::{Terminal, children, eventually};
-use crate::user::{User, stop};
+use crate::support::terminal::{children, eventually};
+use crate::user::{User, stop, up};
 
 const TEMPLATE: &str = "my-agent --resume {session}";
 
@@ -16,8 +16,7 @@ const TEMPLATE: &str = "my-agent --resume {session}";
 fn a_session_comes_back_any_number_of_times() {
     let user = User::new();
     let wrap = ["--resume", TEMPLATE, "--title", "Ship it", "--agent", "mine", "--", "my-agent"];
-    let mut terminal = Terminal::start(&mut user.wrap(&wrap));
-    terminal.wait_for("up");
+    let mut terminal = user.start(&wrap);
     terminal.type_bytes("tell s-42\r");
     let command = user.wait_for_command();
     assert_eq!(command[..2], ["agent-presence", "resume"]);
@@ -45,14 +44,7 @@ fn a_session_comes_back_any_number_of_times() {
 #[test]
 fn a_killed_session_comes_back() {
     let user = User::new();
-    let mut terminal = Terminal::start(&mut user.wrap(&[
-        "--session",
-        "s-1",
-        "--resume",
-        TEMPLATE,
-        "--",
-        "my-agent",
-    ]));
+    let mut terminal = user.start(&["--session", "s-1", "--resume", TEMPLATE, "--", "my-agent"]);
     let command = user.wait_for_command();
     for child in children(terminal.pid()) {
         let pid = nix::unistd::Pid::from_raw(child.cast_signed());
@@ -77,8 +69,7 @@ fn two_of_one_command_in_one_folder_both_come_back() {
     let mut commands = Vec::new();
     let mut before = Vec::new();
     for id in ["one", "two"] {
-        let terminal = Terminal::start(&mut user.wrap(&wrap));
-        terminal.wait_for("up");
+        let terminal = user.start(&wrap);
         terminal.type_bytes(format!("tell {id}\r"));
         before = user.wait_for_another(&before);
         commands.push((before.clone(), id));
@@ -90,7 +81,7 @@ fn two_of_one_command_in_one_folder_both_come_back() {
         let terminal = user.restore(&command);
         assert_eq!(user.wait_for_run(3 + count).session, id);
         assert_eq!(user.wait_for_command(), command);
-        drop(terminal);
+        stop(terminal);
     }
 }
 
@@ -99,8 +90,7 @@ fn two_of_one_command_in_one_folder_both_come_back() {
 fn claude_again(user: &User, arguments: &[OsString]) -> Vec<OsString> {
     let mut command = user.wrap(&["--"]);
     command.arg("claude").args(arguments);
-    let terminal = Terminal::start(&mut command);
-    terminal.wait_for("up");
+    let terminal = up(&mut command);
     assert_eq!(user.wait_for_run(1).arguments, arguments);
     terminal.type_bytes("tell 0af1b2c3\r");
     terminal.wait_for("told 0");
@@ -168,7 +158,7 @@ fn the_folder_has_any_name() {
         let folder = user.path("work").join(name);
         fs::create_dir_all(&folder).unwrap();
         let mut command = user.wrap(&["--resume", "my-agent again", "--", "my-agent"]);
-        let terminal = Terminal::start(command.current_dir(&folder));
+        let terminal = up(command.current_dir(&folder));
         let command = user.wait_for_command();
         let before = user.wait_for_run(1);
         stop(terminal);
@@ -185,7 +175,7 @@ fn a_folder_that_is_no_text_is_found_again() {
     let folder = user.path("work").join(OsString::from_vec(b"\xff\xfe".to_vec()));
     fs::create_dir(&folder).unwrap();
     let mut command = user.wrap(&["--resume", "my-agent again", "--", "my-agent"]);
-    let terminal = Terminal::start(command.current_dir(&folder));
+    let terminal = up(command.current_dir(&folder));
     let command = user.wait_for_command();
     stop(terminal);
     user.restart_herdr();
@@ -199,7 +189,7 @@ fn a_variable_comes_back_and_a_secret_is_not_kept() {
     let user = User::new();
     let mut command = user.wrap(&["--", "codex"]);
     command.env("CODEX_HOME", "/x y").env("OPENAI_API_KEY", "s3cret");
-    let terminal = Terminal::start(&mut command);
+    let terminal = up(&mut command);
     let command = user.wait_for_command();
     stop(terminal);
     user.restart_herdr();
@@ -223,8 +213,7 @@ fn the_agents_own_command_may_be_anything() {
         program.display()
     );
     fs::write(user.path("script"), script).unwrap();
-    let terminal = Terminal::start(&mut user.wrap(&["--", "my-agent"]));
-    terminal.wait_for("up");
+    let terminal = user.start(&["--", "my-agent"]);
     terminal.type_bytes("script\r");
     terminal.wait_for("told 0");
     let command = user.wait_for_command();
@@ -250,8 +239,7 @@ fn other_shells_bring_it_back() {
         }
         let user = User::new();
         fs::copy(user.path(".profile"), user.path(".zprofile")).unwrap();
-        let terminal =
-            Terminal::start(&mut user.wrap(&["--resume", "my-agent again", "--", "my-agent"]));
+        let terminal = user.start(&["--resume", "my-agent again", "--", "my-agent"]);
         let command = user.wait_for_command();
         stop(terminal);
         user.restart_herdr();
@@ -279,7 +267,7 @@ fn the_options_come_back() {
     ];
     let mut command = user.wrap(&wrap);
     // The restored shell does not have it.
-    let terminal = Terminal::start(command.env("COLLIE_DURABLE_SOCKET", &socket));
+    let terminal = up(command.env("COLLIE_DURABLE_SOCKET", &socket));
     let command = user.wait_for_command();
     stop(terminal);
     eventually("no socket", || !socket.exists());

@@ -10,7 +10,7 @@ use std::process::Command;
 use nix::sys::signal::Signal;
 
 use crate::support::fake_herdr::{Behaviour, FakeHerdr, Request, write_program};
-use crate::support::terminal::{Terminal, eventually};
+use crate::support::terminal::{Terminal, eventually, session_of};
 
 pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_agent-presence");
 
@@ -24,7 +24,7 @@ while read -r -a words; do
     case ${words[0]} in
         exit) exit "${words[1]}" ;;
         tell) "$AGENT_PRESENCE_BIN" session "${words[@]:1}"; echo "told $?" ;;
-        title) "$AGENT_PRESENCE_BIN" session "$AGENT_PRESENCE_SESSION" --title "${words[1]}" ;;
+        title) "$AGENT_PRESENCE_BIN" session "${words[1]}" --title "${words[2]}" ;;
         script) . FOLDER/script; echo "told $?" ;;
         *) "$AGENT_PRESENCE_BIN" state "${words[0]}" ;;
     esac
@@ -99,10 +99,15 @@ impl User {
         command
     }
 
+    /// A wrapped agent that is up.
+    pub(crate) fn start(&self, arguments: &[&str]) -> Terminal {
+        up(&mut self.wrap(arguments))
+    }
+
     /// Herdr starts again: it knows nothing of before, and its shells have nothing but `HERDR_*` of what
     /// the panes had.
     pub(crate) fn restart_herdr(&self) {
-        self.herdr.change(|model| model.hand_off());
+        self.herdr.change(crate::support::fake_herdr::model::Model::hand_off);
     }
 
     /// A login shell of the restored pane, in which Herdr has typed this command.
@@ -178,10 +183,19 @@ impl User {
     }
 }
 
+/// Starts a command in which an agent runs, and waits until that is up.
+pub(crate) fn up(command: &mut Command) -> Terminal {
+    let terminal = Terminal::start(command);
+    terminal.wait_for("up");
+    terminal
+}
+
 /// Ends a terminal and all that runs in it, as Herdr does when it stops.
 pub(crate) fn stop(mut terminal: Terminal) {
     terminal.signal(Signal::SIGHUP);
     terminal.wait();
+    // A shell does not wait for what it hangs up.
+    eventually("the end of all", || session_of(terminal.pid()).is_empty());
 }
 
 fn run(path: &Path) -> Run {

@@ -3,10 +3,12 @@
 //! Herdr gets `agent-presence resume TOKEN`, the same for as long as the session lives, and again when it has
 //! come back. What the agent's own command is by then is decided when it comes back, from the record.
 
+use std::convert::Infallible;
 use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -40,11 +42,16 @@ pub(in crate::cli) fn command(record: &Record, agent: &Agent) -> Option<Vec<OsSt
     }
 }
 
+/// How long the end waits for a record that is on its way to the disk.
+const LAST_WRITE: Duration = Duration::from_millis(100);
+
 /// Keeps the record of a wrapped session, and tells Herdr its command once the record is there. Ends when it
 /// is dropped.
 #[derive(Debug)]
 pub(super) struct ComingBack {
     shared: Arc<Shared>,
+    /// Lets go when the thread has ended.
+    thread: Option<Receiver<Infallible>>,
 }
 
 #[derive(Debug)]
@@ -76,21 +83,28 @@ impl ComingBack {
         let state = State { record, is_new: true, is_kept: false, ended: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let is_on_path = OnceLock::new();
-        Self { shared: Arc::new(Shared { records, agent, is_on_path, state, changed }) }
+        let shared = Shared { records, agent, is_on_path, state, changed };
+        Self { shared: Arc::new(shared), thread: None }
     }
 
     /// Keeps the record from now on, on a thread of its own: the agent's start waits for no disk.
     /// `config` is the user's file, for the variables of a session that has none yet.
     pub(super) fn start(
-        &self,
+        &mut self,
         presence: &Presence,
         session: Session,
         config: Option<PathBuf>,
     ) -> io::Result<()> {
         presence.keep_with(self.shared.clone());
         let shared = self.shared.clone();
-        let keep = move || shared.run(&session, config.as_deref());
-        thread::Builder::new().name("coming back".to_owned()).spawn(keep).map(drop)
+        let (runs, thread) = mpsc::channel();
+        let keep = move || {
+            shared.run(&session, config.as_deref());
+            drop(runs);
+        };
+        thread::Builder::new().name("coming back".to_owned()).spawn(keep)?;
+        self.thread = Some(thread);
+        Ok(())
     }
 }
 
@@ -98,6 +112,9 @@ impl Drop for ComingBack {
     fn drop(&mut self) {
         self.shared.lock().ended = true;
         self.shared.changed.notify_all();
+        if let Some(thread) = &self.thread {
+            let _ = thread.recv_timeout(LAST_WRITE);
+        }
     }
 }
 
@@ -110,7 +127,7 @@ impl Shared {
             state.record.variables = variables;
         }
         let mut looked_for_old = false;
-        while !state.ended {
+        while state.is_new || !state.ended {
             if state.is_new {
                 state.is_new = false;
                 let record = state.record.clone();
@@ -179,13 +196,17 @@ impl Shared {
 }
 
 impl State {
-    /// The record as it is once the agent has said this.
-    fn told(&self, id: &str, own: Option<Vec<Word>>) -> Record {
-        let same = self.record.agent_session.as_deref() == Some(id);
-        let before = self.record.own_command.clone().filter(|_| same);
-        let record = self.record.clone();
-        let own_command = own.filter(|words| !words.is_empty()).or(before);
-        Record { session: id.to_owned(), agent_session: Some(id.to_owned()), own_command, ..record }
+    /// The record as it is once the agent has said this. What was said of another session does not hold.
+    fn told(&self, id: &str, title: Option<&str>, own: Option<Vec<Word>>) -> Record {
+        let mut record = self.record.clone();
+        if record.session != id {
+            (record.title, record.own_command) = (None, None);
+        }
+        id.clone_into(&mut record.session);
+        record.agent_session = Some(id.to_owned());
+        record.title = title.map(str::to_owned).or(record.title);
+        record.own_command = own.filter(|words| !words.is_empty()).or(record.own_command);
+        record
     }
 }
 
@@ -194,17 +215,22 @@ impl Keeper for Shared {
         self.lock().record.session == session.id()
     }
 
+    fn first_title(&self) -> Option<String> {
+        let state = self.lock();
+        state.record.title.clone().filter(|_| state.record.agent_session.is_none())
+    }
+
     fn command(&self, id: &str, own: Option<&[String]>) -> Option<ResumeCommand> {
         let state = self.lock();
         let own = own.map(|words| words.iter().map(Word::from).collect());
-        let words = command(&state.told(id, own), &self.agent)?;
+        let words = command(&state.told(id, None, own), &self.agent)?;
         state.is_kept.then(|| self.for_herdr(words, &state.record.token, true)).flatten()
     }
 
-    fn told(&self, id: &str, own: Option<Vec<String>>) {
+    fn told(&self, id: &str, title: Option<&str>, own: Option<Vec<String>>) {
         let mut state = self.lock();
         let own = own.map(|words| words.into_iter().map(Word::from).collect());
-        let record = state.told(id, own);
+        let record = state.told(id, title, own);
         if state.record != record {
             state.record = record;
             state.is_new = true;
