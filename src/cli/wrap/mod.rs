@@ -118,7 +118,12 @@ pub(super) fn resume(
     known: Agent,
 ) -> Result<Exit, Failure> {
     log::start();
-    let arguments: Arguments = serde_json::from_value(record.options.clone()).unwrap_or_default();
+    let arguments: Arguments =
+        serde_json::from_value(record.options.clone()).unwrap_or_else(|error| {
+            // Of another version, maybe. The session matters more.
+            output::complain(&format!("the options of wrap are not those of before: {error}"));
+            Arguments::default()
+        });
     run_as(Arguments { command, ..arguments }, record, known, true)
 }
 

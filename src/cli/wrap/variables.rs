@@ -35,6 +35,10 @@ const ALWAYS: [&str; 17] = [
 const SECRET: [&str; 9] =
     ["KEY", "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PASSPHRASE", "CREDENTIAL", "COOKIE", "AUTH"];
 
+/// Of the pane and of the wrap, which are others when the session comes back.
+const OF_THE_PLACE: [&str; 5] =
+    ["AGENT_PRESENCE_", "COLLIE_DURABLE_SOCKET", "HERDR_", "PWD", "XDG_RUNTIME_DIR"];
+
 /// The part of the user's `config.toml` that is read here.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
@@ -70,9 +74,11 @@ impl Names {
         let begins = |pattern: &String| {
             pattern.strip_suffix('*').is_some_and(|beginning| name.starts_with(beginning))
         };
-        ALWAYS.contains(&name)
+        let is_of_the_place = OF_THE_PLACE.iter().any(|place| name.starts_with(place));
+        let is_named = ALWAYS.contains(&name)
             || self.variables.iter().any(|known| known == name)
-            || (!is_secret(name) && self.variables.iter().any(begins))
+            || (!is_secret(name) && self.variables.iter().any(begins));
+        is_named && !is_of_the_place
     }
 }
 
@@ -115,6 +121,8 @@ mod tests {
             "MY_AGENT_API_KEY",
             "MY_AGENT_password",
             "ANTHROPIC_API_KEY",
+            "HERDR_PANE_ID",
+            "AGENT_PRESENCE_SOCKET",
         ];
         let variables = variables.into_iter().map(|name| (name.into(), "x".into()));
         kept(&Names::read(Some(&path)), variables).into_keys().collect()
