@@ -2,8 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use serde::{Deserialize, Serialize};
-
 use crate::collie::Item;
 use crate::os::random;
 use crate::presence::{Glance, SayError, Session};

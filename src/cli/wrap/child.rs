@@ -3,8 +3,6 @@
 use std::env;
 use std::ffi::OsString;
 
-use serde::{Deserialize, Serialize};
-
 use crate::link::{self, Server};
 use crate::wrap::Child;
 
