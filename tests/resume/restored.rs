@@ -3,9 +3,10 @@
 use std::ffi::OsString;
 use std::fs;
 use std::os::unix::ffi::OsStringExt as _;
+use std::time::Duration;
 
 use crate::support::phone::Phone;
-use crate::support::terminal::{children, eventually};
+use crate::support::terminal::{Terminal, children, eventually};
 use crate::user::{User, stop, up};
 
 const TEMPLATE: &str = "my-agent --resume {session}";
@@ -59,6 +60,38 @@ fn a_killed_session_comes_back() {
         ("s-1", vec!["--resume".into(), "s-1".into()])
     );
     assert_eq!(user.wait_for_command(), command);
+}
+
+/// Whenever it is killed: a record is there and whole, or not there yet. `RESUME_RUNS` is how often.
+#[test]
+fn a_kill_at_any_moment_leaves_no_half_record() {
+    let user = User::new();
+    let runs = std::env::var("RESUME_RUNS").ok().and_then(|runs| runs.parse().ok()).unwrap_or(20);
+    for run in 0..runs {
+        let wrap = ["--session", "s-1", "--resume", TEMPLATE, "--", "my-agent"];
+        let mut terminal = Terminal::start(&mut user.wrap(&wrap));
+        // The moment is what is tried: it is another one each time.
+        std::thread::sleep(Duration::from_millis(run * 7 % 150));
+        for process in children(terminal.pid()).into_iter().chain([terminal.pid()]) {
+            let pid = nix::unistd::Pid::from_raw(process.cast_signed());
+            let _ = nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGKILL);
+        }
+        terminal.wait();
+        let mut list = user.command();
+        let listed = list.args(["sessions", "--json"]).output().unwrap().stdout;
+        let listed: Vec<serde_json::Value> = serde_json::from_slice(&listed).unwrap();
+        assert_eq!(listed.len(), user.records().len(), "all are whole");
+        assert!(listed.iter().all(|record| record["canComeBack"] == true), "{listed:?}");
+    }
+    let before = user.runs().len();
+    for record in user.records().iter().take(3) {
+        let token = record.file_stem().unwrap().to_str().unwrap();
+        user.restart_herdr();
+        let terminal = user.restore(&["agent-presence".into(), "resume".into(), token.into()]);
+        terminal.wait_for("up");
+        stop(terminal);
+    }
+    assert!(user.runs().len() > before);
 }
 
 /// Two of one command in one folder: Herdr brings back only the first of two equal ones. Field case 46.

@@ -9,7 +9,17 @@ use crate::wrap::agents::Agent;
 use crate::wrap::screen::{Mark, Screen, squeeze};
 
 /// What of the terminal is put into the chat.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum ChatMode {
     /// Nothing.
