@@ -58,6 +58,7 @@ pub mod link;
 mod os;
 pub mod presence;
 mod session;
+mod store;
 pub mod wrap;
 
 pub use os::clock::{Clock, SystemClock};

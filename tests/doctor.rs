@@ -160,6 +160,7 @@ fn the_holder_of_the_pane_is_told() {
     assert_eq!(other.wait().unwrap().code(), Some(1));
 }
 
+/// Field case 56: what was reported is read back, and not only believed.
 #[test]
 fn inside_a_wrapped_agent_the_presence_is_asked() {
     let patient = Patient::new(Behaviour::Answers);

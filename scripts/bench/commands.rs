@@ -2,6 +2,7 @@
 
 use std::env;
 use std::fs;
+use std::io::Read as _;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -128,6 +129,65 @@ pub(crate) fn scripts() {
         row(&format!("{name}, wrap dead"), percentile(&mut dead, share), floor);
         row(&format!("{name}, wrap stopped"), percentile(&mut stopped, share), floor);
     }
+}
+
+/// How long it takes until a wrapped agent that can come back is up, with many records of others and without.
+pub(crate) fn starts() {
+    const RUNS: usize = 50;
+    const RECORDS: usize = 10_000;
+    let folder = tempfile::Builder::new().prefix("ap").tempdir_in("/tmp").unwrap();
+    fs::set_permissions(folder.path(), fs::Permissions::from_mode(0o700)).unwrap();
+    let agent = folder.path().join("claude");
+    fs::write(&agent, "#!/bin/sh\necho up\n").unwrap();
+    fs::set_permissions(&agent, fs::Permissions::from_mode(0o700)).unwrap();
+    let few = folder.path().join("few");
+    let many = folder.path().join("many");
+    let run = |state: &Path| {
+        let mut command = Command::new(program("agent-presence"));
+        command.args(["wrap", "--"]).arg(&agent).env("XDG_STATE_HOME", state);
+        command.env("XDG_RUNTIME_DIR", folder.path()).env_remove("HERDR_ENV");
+        until_up(&mut command)
+    };
+    run(&many);
+    let records = many.join("agent-presence/sessions");
+    let one = fs::read_dir(&records).unwrap().flatten().map(|entry| entry.path());
+    let one = fs::read(one.into_iter().find(|path| path.extension().is_some()).unwrap()).unwrap();
+    for number in 0..RECORDS {
+        fs::write(records.join(format!("{number:032x}.json")), &one).unwrap();
+    }
+    let mark = records.join(".pruned");
+    let mut samples = [const { Vec::new() }; 4];
+    for _ in 0..RUNS {
+        samples[0].push(until_up(&mut Command::new(&agent)));
+        samples[1].push(run(&few));
+        samples[2].push(run(&many));
+        // As on the first start of a day.
+        fs::remove_file(&mark).unwrap();
+        samples[3].push(run(&many));
+    }
+    let [mut floor, mut few, mut many, mut first] = samples;
+    for (name, share) in [("p50", 0.5), ("p90", 0.9)] {
+        let floor = percentile(&mut floor, share);
+        row(&format!("{name}, no records"), percentile(&mut few, share), floor);
+        row(&format!("{name}, {RECORDS} records"), percentile(&mut many, share), floor);
+        row(&format!("{name}, the first of a day"), percentile(&mut first, share), floor);
+    }
+    let began = Instant::now();
+    let mut list = Command::new(program("agent-presence"));
+    list.args(["sessions", "--json"]).env("XDG_STATE_HOME", folder.path().join("many"));
+    list.stdout(Stdio::null()).status().unwrap();
+    println!("`sessions --json` of all of them: {:.0?}", began.elapsed());
+}
+
+/// From the start of a command to its first output.
+fn until_up(command: &mut Command) -> Duration {
+    let began = Instant::now();
+    let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut output = child.stdout.take().unwrap();
+    output.read_exact(&mut [0]).unwrap();
+    let time = began.elapsed();
+    child.wait().unwrap();
+    time
 }
 
 /// Ten seconds in which nothing happens.

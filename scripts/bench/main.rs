@@ -17,12 +17,13 @@ mod reports;
 use std::env;
 use std::time::Duration;
 
-const ROWS: [(&str, fn()); 9] = [
+const ROWS: [(&str, fn()); 10] = [
     ("calls", calls::calls),
     ("burst", reports::burst),
     ("socket", reports::socket),
     ("cli", reports::cli),
     ("scripts", commands::scripts),
+    ("starts", commands::starts),
     ("idle", commands::idle),
     ("reads", collie::reads),
     ("writes", collie::writes),

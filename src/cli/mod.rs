@@ -7,10 +7,13 @@ mod doctor;
 mod inside;
 mod link;
 mod log;
+mod login_path;
 mod output;
 mod release;
+mod resume;
 mod say;
 mod session;
+mod sessions;
 mod state;
 mod status;
 mod verify_restore;
@@ -36,6 +39,10 @@ struct Arguments {
 enum Command {
     /// Run an agent and show it in both places.
     Wrap(wrap::Arguments),
+    /// Bring back a session that was wrapped: what `wrap` gives to Herdr for its restarts.
+    Resume(resume::Arguments),
+    /// List the sessions that can come back, the newest first.
+    Sessions(sessions::Arguments),
     /// From inside the agent: say what it is doing.
     State(state::Arguments),
     /// From inside the agent: say something in the chat.
@@ -118,6 +125,8 @@ pub fn run(arguments: impl IntoIterator<Item = OsString>) -> ExitCode {
     };
     let outcome = match arguments.command {
         Command::Wrap(arguments) => wrap::run(arguments),
+        Command::Resume(arguments) => resume::run(&arguments),
+        Command::Sessions(arguments) => sessions::run(&arguments),
         Command::State(arguments) => state::run(arguments),
         Command::Say(arguments) => say::run(arguments),
         Command::Ask(arguments) => ask::run(arguments),

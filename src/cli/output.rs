@@ -23,6 +23,11 @@ pub(super) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     print(&line)
 }
 
+/// A text without what a terminal would take for a command.
+pub(super) fn plain(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+}
+
 /// Help and version as clap writes them; a usage error as one line.
 pub(super) fn usage(error: &clap::Error) -> Exit {
     if !error.use_stderr() {

@@ -242,30 +242,42 @@ fn open(presence: &Presence, params: OpenParams) -> Result<Option<(Session, bool
     let is_nested = nested.is_some();
     let open = presence.find(&id).filter(|open| open.id() == id && !is_nested);
     if let Some(open) = open {
-        if let Some(title) = title {
-            open.title(&title).map_err(|error| invalid(&error))?;
+        if let Some(title) = &title {
+            open.title(title).map_err(|error| invalid(&error))?;
         }
-        if let Some(resume) = resume {
+        if let Some(keeper) = presence.keeper_of(&open) {
+            open.resume_by(keeper.command(&id, resume.as_deref()));
+            keeper.told(&id, title.as_deref(), resume);
+        } else if let Some(resume) = resume {
             open.resume(resume).map_err(|error| invalid(&error))?;
         }
         return Ok(None);
     }
+    let replaced = replaces.map(|id| session(presence, &id)).transpose()?;
+    let keeper = replaced.as_ref().and_then(|replaced| presence.keeper_of(replaced));
+    let title = title.or_else(|| keeper?.first_title());
     let mut opening = presence.session(&id);
-    if let Some(title) = title {
-        opening = opening.title(&title);
+    if let Some(title) = &title {
+        opening = opening.title(title);
     }
-    if let Some(resume) = resume {
+    if let Some(keeper) = keeper {
+        opening = opening.resume_by(keeper.command(&id, resume.as_deref()));
+    } else if let Some(resume) = &resume {
         opening = opening.resume(resume).map_err(|error| invalid(&error))?;
     }
-    if let Some(replaced) = replaces {
+    if let Some(replaced) = &replaced {
         let old = if keep { Old::Stays } else { Old::Closes };
-        opening = opening.replaces(&session(presence, &replaced)?, old);
+        opening = opening.replaces(replaced, old);
     }
     if let Some(NestedParams { within, agent, folder, has_terminal }) = nested {
         let within = session(presence, &within)?;
         opening = opening.nested(Nested { within, agent, folder, has_terminal });
     }
-    opening.open().map(|session| Some((session, is_nested))).map_err(|error| invalid(&error))
+    let opened = opening.open().map_err(|error| invalid(&error))?;
+    if let Some(keeper) = keeper {
+        keeper.told(&id, title.as_deref(), resume);
+    }
+    Ok(Some((opened, is_nested)))
 }
 
 fn say(presence: &Presence, params: SayParams) -> Result<String, ErrorObject> {

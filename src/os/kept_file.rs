@@ -1,7 +1,7 @@
 //! Small files that outlive the process, in private folders.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
-use std::io;
+use std::io::{self, Read as _};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
@@ -49,6 +49,37 @@ pub(crate) fn open_private(path: &Path) -> io::Result<File> {
         file.set_permissions(fs::Permissions::from_mode(0o600))?;
     }
     Ok(file)
+}
+
+/// Reads a file of ours, at most `limit` bytes, that nobody else can have changed: neither it nor its
+/// folder.
+///
+/// # Errors
+/// The system's, or a file that is a link, not a plain file, not ours, or open to others for writing.
+pub(crate) fn read_private(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let is_ours = |metadata: &fs::Metadata| {
+        metadata.uid() == nix::unistd::geteuid().as_raw() && metadata.mode() & 0o022 == 0
+    };
+    let others_can = "belongs to another user, or others can write to it";
+    if let Some(folder) = path.parent()
+        && !is_ours(&fs::symlink_metadata(folder)?)
+    {
+        return Err(refused(folder, others_can));
+    }
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(nix::fcntl::OFlag::O_NOFOLLOW.bits() | nix::fcntl::OFlag::O_NONBLOCK.bits())
+        .open(path)?;
+    let metadata = file.metadata()?;
+    if !metadata.is_file() {
+        return Err(refused(path, "is not a plain file"));
+    }
+    if !is_ours(&metadata) {
+        return Err(refused(path, others_can));
+    }
+    let mut bytes = Vec::new();
+    file.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes)
 }
 
 fn refused(path: &Path, why: &str) -> io::Error {

@@ -197,6 +197,7 @@ impl Builder {
             sessions: Mutex::new(Vec::new()),
             foreground: Mutex::new(Foreground::default()),
             inbox: Arc::new(Queue::default()),
+            keeper: OnceLock::new(),
             patience: self.patience,
         });
         let _ = known.set(Arc::downgrade(&inner));

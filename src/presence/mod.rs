@@ -65,6 +65,7 @@ mod gone;
 mod hooks;
 mod inbox;
 mod inner;
+mod keeper;
 mod nested;
 mod opening;
 mod question;
@@ -74,7 +75,7 @@ mod thread;
 mod wish;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 pub use ask::{Approval, Ask, AskError, Verdict};
@@ -82,6 +83,7 @@ pub(crate) use builder::DEFAULT_SOURCE;
 pub use builder::{Builder, StartError};
 pub use chat::{Reply, SayError};
 pub use inbox::Inbox;
+pub(crate) use keeper::Keeper;
 pub(crate) use opening::Nested;
 pub use opening::{Old, SessionBuilder, SessionError};
 pub use question::{ApprovalQuestion, Question};
@@ -143,6 +145,7 @@ struct Inner {
     foreground: Mutex<Foreground>,
     /// What the phone wants, until the agent takes it.
     inbox: Arc<Queue>,
+    keeper: OnceLock<Arc<dyn Keeper>>,
     patience: Duration,
 }
 
@@ -236,6 +239,16 @@ impl Presence {
         if let Some(reporter) = &self.inner.reporter {
             reporter.resumed();
         }
+    }
+
+    /// From now on it is `keeper` who brings the sessions back that it keeps.
+    pub(crate) fn keep_with(&self, keeper: Arc<dyn Keeper>) {
+        let _ = self.inner.keeper.set(keeper);
+    }
+
+    /// Who brings this session back in a way of its own.
+    pub(crate) fn keeper_of(&self, session: &Session) -> Option<&dyn Keeper> {
+        self.inner.keeper.get().map(|keeper| &**keeper).filter(|keeper| keeper.keeps(session))
     }
 
     /// The open session of this id.

@@ -96,6 +96,12 @@ impl SessionBuilder {
         Ok(self)
     }
 
+    /// The same, checked already.
+    pub(crate) fn resume_by(mut self, command: Option<ResumeCommand>) -> Self {
+        self.resume = command;
+        self
+    }
+
     /// The agent leaves that conversation for this one. It is a new report in Herdr and never a
     /// release; handles of the old session are handles of this one from then on.
     pub fn replaces(mut self, session: &Session, old: Old) -> Self {

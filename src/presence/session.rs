@@ -144,6 +144,9 @@ impl Session {
             pane.title(title);
         }
         self.inner().titled(title);
+        if let Some(keeper) = self.presence.keeper.get() {
+            keeper.titled(self, title);
+        }
         Ok(())
     }
 
@@ -157,14 +160,24 @@ impl Session {
         I: IntoIterator,
         I::Item: Into<String>,
     {
-        let command = ResumeCommand::new(words)?;
+        self.resume_by(Some(ResumeCommand::new(words)?));
+        Ok(())
+    }
+
+    /// The same, checked already; none takes the one before back.
+    pub(crate) fn resume_by(&self, command: Option<ResumeCommand>) {
         let inner = self.inner();
-        *lock(&inner.resume) = Some(command.clone());
+        let mut resume = lock(&inner.resume);
+        // Said again it would be one more report.
+        if *resume == command {
+            return;
+        }
+        resume.clone_from(&command);
+        drop(resume);
         let foreground = lock(&self.presence.foreground);
         if let (Some(reporter), true) = (&self.presence.reporter, foreground.tells_of(inner)) {
-            reporter.session(inner.id(), Some(command));
+            reporter.session(inner.id(), command);
         }
-        Ok(())
     }
 
     /// Neither released nor closed.

@@ -137,7 +137,8 @@ pub fn find(program: &OsStr) -> Result<PathBuf, StartError> {
     find_in(program, std::env::var_os("PATH").as_deref())
 }
 
-fn find_in(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, StartError> {
+/// As [`find`], in the folders of this `PATH`.
+pub(crate) fn find_in(program: &OsStr, path: Option<&OsStr>) -> Result<PathBuf, StartError> {
     let not_found = || StartError::NotFound { program: program.to_owned() };
     if program.is_empty() {
         return Err(not_found());

@@ -54,6 +54,7 @@ use std::time::Duration;
 
 use nix::sys::signal::Signal;
 
+pub(crate) use child::find_in;
 pub use child::{Child, StartError, find};
 pub use ending::{Ending, OuterSignal, Status};
 pub use guardian::guard;

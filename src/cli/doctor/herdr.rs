@@ -3,6 +3,7 @@
 use std::env;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use super::super::login_path;
 use super::{Arguments, Check};
 use crate::herdr::{
     AgentName, Detection, Environment, Inspection, Ownership, ResumeCommand, Source, TransportKind,
@@ -49,6 +50,7 @@ pub(super) fn checks(arguments: &Arguments, presence: Option<&StatusResult>) -> 
     if let Some(herdr) = wrapped {
         checks.extend(reported(herdr));
     }
+    checks.push(login_path());
     checks.push(match identity {
         Ok((source, agent)) => Check::ok(
             "identity",
@@ -60,6 +62,20 @@ pub(super) fn checks(arguments: &Arguments, presence: Option<&StatusResult>) -> 
         checks.push(resume(&arguments.resume));
     }
     checks
+}
+
+/// Whether what `wrap` gives to Herdr would be found when it is typed.
+fn login_path() -> Check {
+    match login_path::program() {
+        Some(path) => {
+            Check::ok("coming back", format!("a restored shell finds {}", path.display()))
+        }
+        None => Check::note(
+            "coming back",
+            format!("a restored shell would not find `{}`", login_path::PROGRAM),
+            "sessions come back by their agents' own commands, unwrapped: put it on PATH of your login shell",
+        ),
+    }
 }
 
 fn identity(agent: &str, source: &str) -> Result<(Source, AgentName), String> {

@@ -9,11 +9,23 @@ use crate::wrap::agents::Agent;
 use crate::wrap::screen::{Mark, Screen, squeeze};
 
 /// What of the terminal is put into the chat.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum ChatMode {
     /// Nothing.
     Off,
     /// The text of each turn, at its end.
+    #[default]
     Turns,
     /// The same, and what there is of it meanwhile.
     Live,

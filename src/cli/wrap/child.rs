@@ -13,9 +13,21 @@ const PROGRAM_VARIABLE: &str = "AGENT_PRESENCE_BIN";
 const PANE_VARIABLE: &str = "HERDR_PANE_ID";
 
 /// Which of Herdr's variables the agent does not get.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(
+    Clone,
+    Copy,
+    Debug,
+    Default,
+    PartialEq,
+    Eq,
+    clap::ValueEnum,
+    serde::Serialize,
+    serde::Deserialize,
+)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum HerdrEnv {
     /// The pane's id.
+    #[default]
     Pane,
     /// All of them.
     All,

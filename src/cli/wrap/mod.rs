@@ -2,6 +2,7 @@
 
 mod chat;
 mod child;
+mod coming_back;
 mod eyes;
 mod feed;
 mod hands;
@@ -9,6 +10,7 @@ mod outer;
 mod place;
 mod tap;
 mod typed;
+mod variables;
 
 use std::env;
 use std::ffi::{OsStr, OsString};
@@ -16,15 +18,21 @@ use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use serde::{Deserialize, Serialize};
+
 use super::{Exit, Failure, log, output};
 use crate::herdr;
 use crate::link::{NestedParams, OpenParams, Server};
 use crate::os::{folders, random};
 use crate::presence::{Builder, FaceStatus, Presence, SessionError, StartError};
+use crate::session::SessionId;
+use crate::store::{Record, Records, Word, optional_path};
 use crate::wrap::agents::{self, Agent};
 use crate::wrap::{self as shim, Ending, Keyboard, StartError as ChildError, Status};
 use chat::ChatMode;
 use child::HerdrEnv;
+use coming_back::ComingBack;
+pub(super) use coming_back::{command as resume_command, path as path_of, state_folder};
 use eyes::Eyes;
 use feed::Feed;
 use hands::Hands;
@@ -32,7 +40,9 @@ use outer::{Joined, Outer};
 use place::Place;
 use tap::Signals;
 
-#[derive(Debug, clap::Args)]
+/// As JSON, the options of a session that is to come back.
+#[derive(Debug, Default, clap::Args, Serialize, Deserialize)]
+#[serde(default, rename_all = "kebab-case")]
 pub(super) struct Arguments {
     /// The agent's name in Herdr. Default: the command's base name; a name that Herdr knows itself
     /// gets the suffix `-presence`.
@@ -41,15 +51,23 @@ pub(super) struct Arguments {
     /// The source that Herdr files the reports under.
     #[arg(long, value_name = "SOURCE")]
     source: Option<String>,
-    /// The id of the conversation. Default: a new random one.
+    /// The id of the conversation. Default: the one that the command names, else a new random one.
     #[arg(long, value_name = "ID")]
+    #[serde(skip)]
     session: Option<String>,
     /// What the conversation is about. Default: the agent's name.
     #[arg(long, value_name = "TEXT")]
+    #[serde(skip)]
     title: Option<String>,
+    /// The command that brings the conversation back, as one line, with `{session}` where the agent's own
+    /// id of it belongs: `--resume 'my-agent --resume {session}'`. Default: what is known of the agent.
+    #[arg(long, value_name = "COMMAND", value_parser = template)]
+    #[serde(skip)]
+    resume: Option<String>,
     /// Where Collie finds the session. Default: `COLLIE_DURABLE_SOCKET`, else
     /// `$XDG_RUNTIME_DIR/agent-presence/<agent>/collie.sock`.
     #[arg(long, value_name = "PATH")]
+    #[serde(with = "optional_path")]
     socket: Option<PathBuf>,
     /// Which of Herdr's variables the agent does not get: the pane's id, so that it does not report
     /// for the pane itself; all of them; or none.
@@ -72,32 +90,90 @@ pub(super) struct Arguments {
     chat: ChatMode,
     /// The agent's command, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
+    #[serde(skip)]
     command: Vec<OsString>,
 }
 
 /// Who answers the question for OSC 7501.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 enum ProgramStatus {
     /// We do.
+    #[default]
     Answer,
     /// The terminal, if it knows it.
     Pass,
 }
 
 pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
-    let mut words = arguments.command.into_iter();
-    let program = words.next().unwrap_or_default();
     log::start();
     // Before anything else is there to be taken back.
-    shim::find(&program).map_err(|error| child_failure(&error))?;
+    shim::find(arguments.command.first().map_or("".as_ref(), OsString::as_os_str))
+        .map_err(|error| child_failure(&error))?;
+    let program_name = arguments.command.first().map(|word| base_name(word)).unwrap_or_default();
+    let known = known_agent(&program_name, config().as_deref());
+    let record = new_record(&arguments, &program_name, &known)?;
+    run_as(arguments, &record, known, false)
+}
 
-    let program_name = base_name(&program);
-    let agent = arguments.agent.clone().unwrap_or_else(|| agent_name(&program_name));
-    let session_id = match arguments.session {
+/// Runs a session again by this command, which has been found.
+pub(super) fn resume(
+    record: &Record,
+    command: Vec<OsString>,
+    known: Agent,
+) -> Result<Exit, Failure> {
+    log::start();
+    let arguments: Arguments =
+        serde_json::from_value(record.options.clone()).unwrap_or_else(|error| {
+            // Of another version, maybe. The session matters more.
+            output::complain(&format!("the options of wrap are not those of before: {error}"));
+            Arguments::default()
+        });
+    run_as(Arguments { command, ..arguments }, record, known, true)
+}
+
+/// What brings a new session back.
+fn new_record(arguments: &Arguments, program_name: &str, known: &Agent) -> Result<Record, Failure> {
+    let failed = |error| Failure::new(Exit::Failed, error);
+    let named = known.resume.named(&arguments.command);
+    let usable = |id: &String| SessionId::new(id).is_ok();
+    let session = match arguments.session.clone().or_else(|| named.clone().filter(usable)) {
         Some(id) => id,
-        None => random::hex(16).map_err(|error| Failure::new(Exit::Failed, error))?,
+        None => random::hex(16).map_err(failed)?,
     };
-    let known = known_agent(&program_name);
+    // The user's own command knows the id that the user gave.
+    let given = arguments.session.clone().filter(|_| arguments.resume.is_some());
+    let socket = env::var_os("COLLIE_DURABLE_SOCKET").filter(|path| !path.is_empty());
+    let mut options = serde_json::to_value(arguments).map_err(|error| failed(error.into()))?;
+    if let (None, Some(socket)) = (&arguments.socket, socket) {
+        // A restored shell does not have the variable.
+        options["socket"] = serde_json::to_value(Word(socket)).unwrap_or_default();
+    }
+    Ok(Record {
+        token: Records::new_token().map_err(failed)?,
+        agent: arguments.agent.clone().unwrap_or_else(|| agent_name(program_name)),
+        session,
+        agent_session: given.or(named),
+        title: arguments.title.clone(),
+        folder: env::current_dir().unwrap_or_default().into(),
+        command: arguments.command.iter().map(Word::from).collect(),
+        template: arguments.resume.clone(),
+        options,
+        ..Record::default()
+    })
+}
+
+/// Runs the agent, as the session of `record`.
+fn run_as(
+    arguments: Arguments,
+    record: &Record,
+    known: Agent,
+    comes_back: bool,
+) -> Result<Exit, Failure> {
+    let mut words = arguments.command.into_iter();
+    let program = words.next().unwrap_or_default();
+    let program_name = program_name_of(record);
+    let (agent, session_id) = (record.agent.clone(), record.session.clone());
     let has_terminal = !arguments.no_pty && io::stdin().is_terminal() && io::stdout().is_terminal();
     let outer = Outer::find().filter(Outer::has_our_pane);
     let mut builder = Presence::builder(&agent).display_agent(&program_name);
@@ -122,15 +198,17 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 folder: env::current_dir().ok(),
                 has_terminal,
             };
-            let title = arguments.title;
-            let session = session_id.clone();
+            let (session, title) = (session_id.clone(), record.title.clone());
             join(outer, &OpenParams { session, title, nested: Some(nested), ..Default::default() })?
         }
-        _ => own(builder, &session_id, arguments.title.as_deref(), arguments.socket.as_deref())?,
+        _ => own(builder, record, &known, arguments.socket.as_deref())?,
     };
 
     let herdr_env = if arguments.no_herdr { HerdrEnv::Keep } else { arguments.herdr_env };
-    let child = child::led(program, words, &session_id, started.link.as_deref(), herdr_env);
+    let mut child = child::led(program, words, &session_id, started.link.as_deref(), herdr_env);
+    if comes_back {
+        child.set.extend(coming_back::variables(record));
+    }
     let options = shim::Options {
         pty: !arguments.no_pty,
         answer_program_status: arguments.program_status == ProgramStatus::Answer,
@@ -149,11 +227,11 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let outcome = shim::run_with(&child, options, &mut tap, keyboard.as_ref());
     // The eyes first: what is left on the screen belongs to the last turn.
-    drop((tap, eyes, started.server));
+    drop((tap, eyes, started.server, started.coming_back));
     // A session in the presence round us ends with our process.
     if let Place::Own { presence, session } = started.place {
         drop(session);
-        end(presence, outcome.as_ref().ok());
+        end(presence, outcome.as_ref().ok(), comes_back);
     }
     outcome.map_err(|error| child_failure(&error))?.leave()
 }
@@ -163,13 +241,14 @@ struct Started {
     place: Place,
     link: Option<PathBuf>,
     server: Option<Server>,
+    coming_back: Option<ComingBack>,
 }
 
 /// A presence of our own.
 fn own(
     builder: Builder,
-    session_id: &str,
-    title: Option<&str>,
+    record: &Record,
+    known: &Agent,
     socket: Option<&Path>,
 ) -> Result<Started, Failure> {
     let link_path = link_path(socket);
@@ -185,14 +264,19 @@ fn own(
     if let FaceStatus::Off(why) = presence.status().collie {
         output::complain(&format!("Collie is off: {why}"));
     }
-    let mut opening = presence.session(session_id);
-    if let Some(title) = title {
+    let mut opening = presence.session(&record.session);
+    if let Some(title) = &record.title {
         opening = opening.title(title);
     }
     let session = opening.open_unannounced().map_err(|error| session_failure(&error))?;
+    let mut coming_back = ComingBack::new(record.clone(), known.clone(), state_folder().as_deref());
+    if let Err(error) = coming_back.start(&presence, session.clone(), config()) {
+        output::complain(&format!("the session will not come back: {error}"));
+    }
     let server = start_link(&presence, link_path);
     let link = server.as_ref().map(|server| server.path().to_owned());
-    Ok(Started { place: Place::Own { presence, session }, link, server })
+    let place = Place::Own { presence, session };
+    Ok(Started { place, link, server, coming_back: Some(coming_back) })
 }
 
 /// A session of the presence that we run inside.
@@ -201,7 +285,8 @@ fn join(outer: Outer, params: &OpenParams) -> Result<Started, Failure> {
     guard(&[], || {});
     let link = Some(outer.socket.clone());
     let joined = Joined::open(outer, params).map_err(|why| Failure::new(Exit::Usage, why))?;
-    Ok(Started { place: Place::Joined(Arc::new(joined)), link, server: None })
+    // What it runs inside of brings it back.
+    Ok(Started { place: Place::Joined(Arc::new(joined)), link, server: None, coming_back: None })
 }
 
 fn guard(sockets: &[PathBuf], last_word: impl FnOnce()) {
@@ -212,8 +297,10 @@ fn guard(sockets: &[PathBuf], last_word: impl FnOnce()) {
 }
 
 /// Tells the faces how the agent ended; `None`: it never ran.
-fn end(presence: Presence, ending: Option<&Ending>) {
+fn end(presence: Presence, ending: Option<&Ending>, comes_back: bool) {
     match ending.map(|ending| (ending.ended_by, ending.status)) {
+        // What cannot come back now may do so later.
+        None if comes_back => {}
         // The user quit, by whatever way the agent offers.
         None | Some((None, Status::Exited(_))) => presence.release(),
         // The agent crashed, or somebody closed the terminal, or stopped us: nothing runs any more, and the
@@ -224,13 +311,17 @@ fn end(presence: Presence, ending: Option<&Ending>) {
 }
 
 /// What is known of the agent, also by what the user says of it.
-fn known_agent(program_name: &str) -> Agent {
-    let config = folders::config(|name| env::var_os(name)).map(|folder| folder.join("config.toml"));
-    agents::find(program_name, config.as_deref()).unwrap_or_else(|error| {
-        let file = config.unwrap_or_default();
+pub(super) fn known_agent(program_name: &str, config: Option<&Path>) -> Agent {
+    agents::find(program_name, config).unwrap_or_else(|error| {
+        let file = config.unwrap_or(Path::new(""));
         output::complain(&format!("{} is not used: {error}", file.display()));
         agents::known(program_name)
     })
+}
+
+/// The user's file.
+fn config() -> Option<PathBuf> {
+    Some(folders::config(|name| env::var_os(name))?.join("config.toml"))
 }
 
 /// Starts the threads that look at the agent's terminal and type into it.
@@ -247,6 +338,20 @@ fn look_and_type(
     // It ends with the session.
     drop(hands.start()?);
     Ok((eyes, keyboard))
+}
+
+/// What the agent of a session is known by.
+pub(super) fn program_name_of(record: &Record) -> String {
+    record.command.first().map(|program| base_name(program)).unwrap_or_default()
+}
+
+/// A resume command with a place for the session, as one line.
+fn template(line: &str) -> Result<String, String> {
+    match shell_words::split(line) {
+        Err(_) => Err("a quote is not closed".to_owned()),
+        Ok(words) if words.is_empty() => Err("it is empty".to_owned()),
+        Ok(_) => Ok(line.to_owned()),
+    }
 }
 
 fn base_name(program: &OsStr) -> String {

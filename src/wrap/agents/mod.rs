@@ -1,9 +1,13 @@
 //! What is known of agents, and what the user adds to it.
 
+mod resume;
+
 use std::path::Path;
 
 use serde::Deserialize;
 use toml::{Table, Value};
+
+pub use resume::{Resume, SESSION, fill};
 
 use crate::session::State;
 
@@ -80,6 +84,8 @@ pub struct Agent {
     pub notice: Marks,
     /// Text that appears when a turn was stopped.
     pub interrupted: Vec<String>,
+    /// How it brings a session back.
+    pub resume: Resume,
 }
 
 impl Default for Agent {
@@ -96,6 +102,7 @@ impl Default for Agent {
             screen: Marks::default(),
             notice: Marks::default(),
             interrupted: vec!["Interrupted".to_owned(), "interrupted".to_owned()],
+            resume: Resume::default(),
         }
     }
 }
@@ -182,12 +189,16 @@ mod tests {
     fn the_user_changes_and_adds_field_by_field() {
         let config = "[other]\nx = 1\n\
             [agents.claude]\ninterrupt = ['ctrl-c']\n\
-            [agents.mine]\nprograms = ['my-agent']\nscreen = { working = ['busy'] }\n";
+            [agents.mine]\nprograms = ['my-agent']\nscreen = { working = ['busy'] }\n\
+            resume = { last = ['--again'] }\n";
         let claude = of("claude", config).unwrap();
         assert_eq!(claude.interrupt, [Interrupt::CtrlC]);
+        assert_eq!(claude.resume, known("claude").resume);
         assert_eq!(claude.title, known("claude").title, "what is not said stays");
         for name in ["mine", "my-agent"] {
-            assert_eq!(of(name, config).unwrap().screen.working, ["busy"]);
+            let mine = of(name, config).unwrap();
+            assert_eq!(mine.screen.working, ["busy"]);
+            assert_eq!(mine.resume.last, ["--again"]);
         }
     }
 
