@@ -27,16 +27,21 @@ use surroundings::Surroundings;
 use timeline::Timeline;
 use waiting::Waiting;
 
-/// What the help says at its end.
+/// What the help says at its end. A line has at most 80 characters, so that none is broken.
 const EXAMPLES: &str = "\
 Examples:
-  agent-presence verify-restore -- my-agent
-  agent-presence verify-restore -- agent-presence wrap --resume 'my-agent --resume {session}' -- my-agent
-  agent-presence verify-restore --here -- my-agent     # with your own HOME: the agent finds its login
-  agent-presence verify-restore --dry-run -- my-agent --resume 'sess 42'
+  An agent that reports itself is run bare:
+    agent-presence verify-restore -- my-agent
+  Any other runs below `wrap`, which is told how to resume it:
+    agent-presence verify-restore -- agent-presence wrap \\
+        --resume 'my-agent --resume {session}' -- my-agent
+  One that has to be logged in finds its login in your own HOME:
+    agent-presence verify-restore --here -- my-agent
+  Without Herdr, the resume command alone:
+    agent-presence verify-restore --dry-run -- my-agent --resume 'sess 42'
 
-The command is typed into the pane as it is given: an agent that reports itself is run bare, any other
-below `wrap`. Exit: 0 it comes back, 1 it does not, 3 no Herdr.";
+Whatever the agent starts is ended with the session.
+Exit: 0 it comes back, 1 it does not, 3 no Herdr.";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
