@@ -149,11 +149,13 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     }
     let outcome = shim::run_with(&child, options, &mut tap, keyboard.as_ref());
     // The eyes first: what is left on the screen belongs to the last turn.
-    drop((tap, eyes, started.server));
+    drop((tap, eyes));
+    // Nobody says anything any more, and all sessions are told of the end.
+    let opened = started.server.map(Server::stop);
     // A session in the presence round us ends with our process.
     if let Place::Own { presence, session } = started.place {
-        drop(session);
         end(presence, outcome.as_ref().ok());
+        drop((session, opened));
     }
     outcome.map_err(|error| child_failure(&error))?.leave()
 }
