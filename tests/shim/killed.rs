@@ -177,11 +177,10 @@ fn an_end_in_order_has_no_second_last_word() {
     }
 }
 
-/// Nothing was said of an agent that never ran, and nothing is.
+/// Nothing is said of an agent that never ran.
 #[test]
-fn killed_before_the_agent_is_up_nothing_is_said() {
+fn an_agent_that_is_not_there_has_no_last_word() {
     let user = User::new();
-    // The command is a pipe that nobody writes to: found, and never started.
     let mut terminal = Terminal::start(&mut user.wrap(&["--", "/nonexistent/agent"]));
     assert_eq!(terminal.wait().code(), Some(127));
     assert!(user.states().is_empty());

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use super::{Exit, Failure, log, output};
 use crate::herdr;
 use crate::link::{NestedParams, OpenParams, Server};
-use crate::os::{folders, random};
+use crate::os::{folders, random, terminal};
 use crate::presence::{Builder, FaceStatus, Presence, SessionError, StartError};
 use crate::wrap::agents::{self, Agent};
 use crate::wrap::{self as shim, Ending, Keyboard, StartError as ChildError, Status};
@@ -120,7 +120,8 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
                 within: outer.session.clone(),
                 agent: arguments.agent.unwrap_or(program_name),
                 folder: env::current_dir().ok(),
-                has_terminal,
+                // Also without a PTY of its own.
+                has_terminal: terminal::is_at_hand(),
             };
             let title = arguments.title;
             let session = session_id.clone();
