@@ -15,14 +15,22 @@ use crate::presence::Presence;
 pub(crate) struct Server {
     path: PathBuf,
     accepting: tokio::task::AbortHandle,
+    /// A session that a command opened outlives the command.
+    opened: Opened,
 }
 
 impl Server {
     /// Binds the socket and serves it on the presence's own thread.
     pub(crate) fn start(presence: &Presence, path: &Path) -> Result<Self, PrivateSocketError> {
         let socket = PrivateSocket::bind(path)?;
-        let accepting = presence.spawn(accept(socket, presence.clone()));
-        Ok(Self { path: path.to_owned(), accepting })
+        let opened = Opened::default();
+        let accepting = presence.spawn(accept(socket, presence.clone(), opened.clone()));
+        Ok(Self { path: path.to_owned(), accepting, opened })
+    }
+
+    /// Takes nothing more. The sessions that were opened over it stay open until what this gives is dropped.
+    pub(crate) fn stop(self) -> Opened {
+        self.opened.clone()
     }
 
     /// Where it listens.
@@ -37,7 +45,7 @@ impl Drop for Server {
     }
 }
 
-async fn accept(socket: PrivateSocket, presence: Presence) {
+async fn accept(socket: PrivateSocket, presence: Presence, opened: Opened) {
     let PrivateSocket { listener, guard: _removes_the_socket_at_the_end } = socket;
     let listener = match UnixListener::from_std(listener) {
         Ok(listener) => listener,
@@ -46,8 +54,6 @@ async fn accept(socket: PrivateSocket, presence: Presence) {
             return;
         }
     };
-    // A session that a command opened outlives the command.
-    let opened = Opened::default();
     // Dropped with this task, and the connections with it.
     let mut connections = JoinSet::new();
     loop {

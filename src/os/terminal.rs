@@ -283,6 +283,13 @@ pub(crate) fn is_terminal(fd: BorrowedFd<'_>) -> bool {
     nix::unistd::isatty(fd).unwrap_or(false)
 }
 
+/// Whether standard input is a terminal, and ours to read: not that of a shell which runs us in the
+/// background.
+pub(crate) fn is_at_hand() -> bool {
+    let stdin = io::stdin();
+    is_terminal(stdin.as_fd()) && is_foreground(stdin.as_raw_fd())
+}
+
 fn is_foreground(fd: RawFd) -> bool {
     // SAFETY: the number is of a terminal that was open when it was kept; a closed one is an error.
     let fd = unsafe { BorrowedFd::borrow_raw(fd) };

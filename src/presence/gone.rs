@@ -1,10 +1,15 @@
 //! The last word for a process that was killed.
 
 use std::env;
+use std::time::Duration;
 
-use super::{Builder, EXIT_LIMIT};
+use super::Builder;
 use crate::herdr::{AgentName, Environment, Reporter, ReporterOptions, Source, State};
 use crate::os::folders;
+
+/// How long the last word may take: an attempt at Herdr's socket. Nobody is kept from an agent by it, only the
+/// user's shell from its next prompt.
+const LIMIT: Duration = Duration::from_millis(500);
 
 /// Can tell Herdr that an agent is gone, from a process that outlives the agent's own presence.
 #[derive(Debug)]
@@ -25,7 +30,7 @@ impl Builder {
 
 impl Gone {
     /// The agent is idle: it was killed, which is no quit, and can be resumed. The command that does it
-    /// stays as Herdr has it, since a report without one changes none. Takes 300 ms at most.
+    /// stays as Herdr has it, since a report without one changes none. Takes 500 ms at most.
     pub(crate) fn tell(self) {
         let options = ReporterOptions {
             state_folder: folders::state(|name| env::var_os(name)),
@@ -34,7 +39,7 @@ impl Gone {
         match Reporter::start(self.environment, self.source, self.agent, options) {
             Ok(reporter) => {
                 reporter.report(State::Idle, None);
-                if !reporter.finish(EXIT_LIMIT) {
+                if !reporter.finish(LIMIT) {
                     tracing::warn!("Herdr does not know that the agent is gone");
                 }
             }

@@ -256,7 +256,6 @@ impl Session {
             return;
         }
         lock(&inner.model).ended(Instant::now());
-        inner.has_ended.store(true, Ordering::Release);
         inner.publish();
         if let Some(presence) = inner.presence.upgrade() {
             presence.inbox.refuse(inner, "The agent has moved on to another session.");
@@ -274,6 +273,8 @@ impl Session {
         }
         // Only now: the calls of old handles go there from here on.
         let _ = inner.successor.set(Arc::clone(successor));
+        // And only then: whoever waits for the end of the old one waits for that of the new one.
+        inner.has_ended.store(true, Ordering::Release);
     }
 
     /// What the faces show of it right now.

@@ -22,6 +22,23 @@ fn a_resume_command_is_reported_and_a_bad_one_says_which_rule_broke() {
     assert_eq!(request.params["agent_session_id"], "s");
 }
 
+/// Whoever waits for the wishes of a session goes on with the one that takes its place.
+#[test]
+fn an_inbox_outlives_the_session_that_is_replaced() {
+    let presence = agent_presence::Presence::builder("my-agent").without_collie().without_herdr();
+    let presence = presence.start().unwrap();
+    let mut session = presence.session("s").open().unwrap();
+    let inbox = session.inbox();
+    let waiting = std::thread::spawn(move || inbox.wait().is_none());
+    for number in 0..500 {
+        let next = presence.session(&format!("s-{number}")).replaces(&session, Old::Closes);
+        session = next.open().unwrap();
+        assert!(!waiting.is_finished(), "after {number}");
+    }
+    session.release();
+    assert!(waiting.join().unwrap(), "its end is the end of the wait");
+}
+
 #[test]
 fn blocked_without_an_ask_is_a_label_and_a_notice() {
     let rig = rig();

@@ -185,12 +185,12 @@ fn a_report_of_its_own_is_not_the_outer_agents() {
     let program = user.program("reporter", &format!("#!/bin/bash\n{inner}\n"));
     let (terminal, phone) = outer(&user, &[], &wrap(&format!("-- {program}")));
     wait_for_panes(&phone, &[("s", "idle"), ("inner", "working")]);
+    user.herdr.wait_for_state("idle");
     terminal.type_bytes("x\r");
     terminal.wait_for("outer=137");
     wait_for_panes(&phone, &[("s", "idle")]);
-    let mut states = user.states();
-    states.dedup();
-    assert_eq!(states, ["idle"]);
+    let states = user.states();
+    assert!(states.iter().all(|state| state == "idle"), "{states:?}");
 }
 
 /// With or without a chat, what its terminal tells is brought to the outer presence at once.
@@ -211,18 +211,32 @@ fn its_signs_are_seen_without_a_chat() {
 /// In the background and without a terminal it is shown all the same, and takes nothing away.
 #[test]
 fn without_a_terminal_it_lends_nothing() {
+    // Nor in the background of one that a shell keeps for itself.
+    for start in ["WRAP </dev/null >/dev/null &", "set -m; WRAP &"] {
+        let user = User::new();
+        let start = start.replace("WRAP", &wrap("--title 'in the back' -- sleep 1000"));
+        let script = format!("{start} read -r line; echo got=$line; kill -TERM $!; wait $!");
+        let (terminal, phone) = outer(&user, &[], &script);
+        wait_for_panes(&phone, &[("s", "idle"), ("inner", "idle")]);
+        assert_eq!(phone.pane("inner")["title"], "in the back");
+        let reply = phone.send("s", "for the outer one");
+        assert_eq!(reply.status, 200, "{start}: {reply:?}");
+        terminal.wait_for("got=for the outer one");
+        terminal.wait_for("outer=143");
+        eventually("the end of its pane", || pane_states(&phone).len() == 1);
+    }
+}
+
+/// Without a PTY of its own it has the outer agent's terminal all the same.
+#[test]
+fn without_a_pty_the_terminal_is_lent_too() {
     let user = User::new();
-    let script = format!(
-        "{} </dev/null >/dev/null & read -r line; echo got=$line; kill -TERM $!; wait $!",
-        wrap("--title 'in the back' -- sleep 1000")
-    );
-    let (terminal, phone) = outer(&user, &[], &script);
+    let (terminal, phone) = outer(&user, &[], &wrap("--no-pty -- sh -c 'read -r line'"));
     wait_for_panes(&phone, &[("s", "idle"), ("inner", "idle")]);
-    assert_eq!(phone.pane("inner")["title"], "in the back");
-    assert_eq!(phone.send("s", "for the outer one").status, 200);
-    terminal.wait_for("got=for the outer one");
-    terminal.wait_for("outer=143");
-    eventually("the end of its pane", || pane_states(&phone).len() == 1);
+    assert_eq!(phone.send("s", "for whom?").status, 409);
+    assert!(!terminal.screen().contains("for whom?"));
+    terminal.type_bytes("\r");
+    terminal.wait_for("outer=0");
 }
 
 /// Three deep: every one has its own pane, and the innermost blocks them all.

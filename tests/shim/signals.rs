@@ -239,9 +239,11 @@ fn reports_are_trusted_more_than_the_screen() {
 #[test]
 fn a_flood_does_not_blind() {
     let user = User::new();
-    let script = "stty -echo -icanon; head -c 3000000 /dev/zero | tr '\\0' x; \
+    let script = "stty -echo -icanon; head -c 1500000 /dev/zero | tr '\\0' x; \
                   printf '\\033]9;4;3;\\007'; read -rn1";
     let (mut terminal, phone) = agent(&user, "unheard-of", script);
+    // The terminal of the test emulates the flood as well, and takes its time.
+    terminal.wait_for_bytes("\x1b]9;4;3;\x07");
     wait_for_state(&phone, "working");
     terminal.type_bytes("x");
     assert_eq!(terminal.wait().code(), Some(0));

@@ -225,7 +225,6 @@ impl Looking {
                 self.last_output = now;
                 self.watcher.output(&bytes, now);
             }
-            Event::Input(_) | Event::HiddenInput | Event::Sign(_) if self.is_lent => {}
             Event::Input(bytes) => {
                 for told in self.watcher.input(&bytes, now) {
                     self.tell(told, now);

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 use super::{Exit, Failure, log, output};
 use crate::herdr;
 use crate::link::{NestedParams, OpenParams, Server};
-use crate::os::{folders, random};
+use crate::os::{folders, random, terminal};
 use crate::presence::{Builder, FaceStatus, Presence, SessionError, StartError};
 use crate::session::SessionId;
 use crate::store::{Record, Records, Word, optional_path};
@@ -196,7 +196,8 @@ fn run_as(
                 within: outer.session.clone(),
                 agent: arguments.agent.unwrap_or(program_name),
                 folder: env::current_dir().ok(),
-                has_terminal,
+                // Also without a PTY of its own.
+                has_terminal: terminal::is_at_hand(),
             };
             let (session, title) = (session_id.clone(), record.title.clone());
             join(outer, &OpenParams { session, title, nested: Some(nested), ..Default::default() })?
@@ -227,11 +228,14 @@ fn run_as(
     }
     let outcome = shim::run_with(&child, options, &mut tap, keyboard.as_ref());
     // The eyes first: what is left on the screen belongs to the last turn.
-    drop((tap, eyes, started.server, started.coming_back));
+    drop((tap, eyes));
+    // Nobody says anything any more, and all sessions are told of the end.
+    let opened = started.server.map(Server::stop);
+    drop(started.coming_back);
     // A session in the presence round us ends with our process.
     if let Place::Own { presence, session } = started.place {
-        drop(session);
         end(presence, outcome.as_ref().ok(), comes_back);
+        drop((session, opened));
     }
     outcome.map_err(|error| child_failure(&error))?.leave()
 }

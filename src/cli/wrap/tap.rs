@@ -20,6 +20,16 @@ impl Signals {
     }
 }
 
+impl Signals {
+    /// Something of this agent's, unless another one has the terminal. Asked here: by the time that somebody
+    /// looks, that one may be gone.
+    fn own(&self, event: Event) {
+        if !self.session.is_lent() {
+            self.feed.event(event);
+        }
+    }
+}
+
 impl Tap for Signals {
     fn started(&mut self, _agent: u32) {
         self.session.announce();
@@ -58,7 +68,7 @@ impl Tap for Signals {
     }
 
     fn sign(&mut self, sign: Sign) {
-        self.feed.event(Event::Sign(sign));
+        self.own(Event::Sign(sign));
     }
 
     fn modes(&mut self, modes: TerminalModes) {
@@ -70,11 +80,11 @@ impl Tap for Signals {
     }
 
     fn input(&mut self, bytes: &[u8]) {
-        self.feed.event(Event::Input(bytes.to_vec()));
+        self.own(Event::Input(bytes.to_vec()));
     }
 
     fn hidden_input(&mut self) {
-        self.feed.event(Event::HiddenInput);
+        self.own(Event::HiddenInput);
     }
 
     fn suspended(&mut self) {
