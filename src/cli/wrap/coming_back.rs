@@ -48,6 +48,8 @@ const LAST_WRITE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct ComingBack {
     shared: Arc<Shared>,
+    /// There is a thread.
+    runs: bool,
 }
 
 #[derive(Debug)]
@@ -66,7 +68,6 @@ struct Shared {
 enum Disk {
     Behind,
     Writing,
-    /// Nothing is left to be done, or can be.
     Level,
 }
 
@@ -84,30 +85,27 @@ impl ComingBack {
     /// [`ComingBack::start`].
     pub(super) fn new(record: Record, agent: Agent, state_folder: Option<&Path>) -> Self {
         let records = state_folder.map(Records::below);
-        // Until there is a thread.
-        let state = State { record, disk: Disk::Level, is_kept: false, ended: false };
+        let state = State { record, disk: Disk::Behind, is_kept: false, ended: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let is_on_path = OnceLock::new();
-        Self { shared: Arc::new(Shared { records, agent, is_on_path, state, changed }) }
+        let shared = Arc::new(Shared { records, agent, is_on_path, state, changed });
+        Self { shared, runs: false }
     }
 
     /// Keeps the record from now on, on a thread of its own: the agent's start waits for no disk.
     /// `config` is the user's file, for the variables of a session that has none yet.
     pub(super) fn start(
-        &self,
+        &mut self,
         presence: &Presence,
         session: Session,
         config: Option<PathBuf>,
     ) -> io::Result<()> {
         presence.keep_with(self.shared.clone());
         let shared = self.shared.clone();
-        self.shared.lock().disk = Disk::Behind;
         let keep = move || shared.run(&session, config.as_deref());
-        let started = thread::Builder::new().name("coming back".to_owned()).spawn(keep);
-        if started.is_err() {
-            self.shared.lock().disk = Disk::Level;
-        }
-        started.map(drop)
+        thread::Builder::new().name("coming back".to_owned()).spawn(keep)?;
+        self.runs = true;
+        Ok(())
     }
 }
 
@@ -116,7 +114,7 @@ impl Drop for ComingBack {
         let mut state = self.shared.lock();
         state.ended = true;
         self.shared.changed.notify_all();
-        let waits = |state: &mut State| state.disk != Disk::Level;
+        let waits = |state: &mut State| self.runs && state.disk != Disk::Level;
         let _ = self.shared.changed.wait_timeout_while(state, LAST_WRITE, waits);
     }
 }

@@ -200,7 +200,7 @@ fn run_as(
         opening = opening.title(title);
     }
     let session = opening.open_unannounced().map_err(|error| session_failure(&error))?;
-    let coming_back = ComingBack::new(record.clone(), known.clone(), state_folder().as_deref());
+    let mut coming_back = ComingBack::new(record.clone(), known.clone(), state_folder().as_deref());
     if let Err(error) = coming_back.start(&presence, session.clone(), config()) {
         output::complain(&format!("the session will not come back: {error}"));
     }
