@@ -3,12 +3,10 @@
 //! Herdr gets `agent-presence resume TOKEN`, the same for as long as the session lives, and again when it has
 //! come back. What the agent's own command is by then is decided when it comes back, from the record.
 
-use std::convert::Infallible;
 use std::env;
 use std::ffi::OsString;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, SystemTime};
@@ -50,8 +48,8 @@ const LAST_WRITE: Duration = Duration::from_millis(100);
 #[derive(Debug)]
 pub(super) struct ComingBack {
     shared: Arc<Shared>,
-    /// Lets go when the thread has ended.
-    thread: Option<Receiver<Infallible>>,
+    /// There is a thread.
+    runs: bool,
 }
 
 #[derive(Debug)]
@@ -65,11 +63,18 @@ struct Shared {
     changed: Condvar,
 }
 
+/// How the record on the disk stands to that of now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Disk {
+    Behind,
+    Writing,
+    Level,
+}
+
 #[derive(Debug)]
 struct State {
     record: Record,
-    /// The record is another one than what lies on the disk.
-    is_new: bool,
+    disk: Disk,
     /// Herdr may have the command of the record.
     is_kept: bool,
     ended: bool,
@@ -80,11 +85,11 @@ impl ComingBack {
     /// [`ComingBack::start`].
     pub(super) fn new(record: Record, agent: Agent, state_folder: Option<&Path>) -> Self {
         let records = state_folder.map(Records::below);
-        let state = State { record, is_new: true, is_kept: false, ended: false };
+        let state = State { record, disk: Disk::Behind, is_kept: false, ended: false };
         let (state, changed) = (Mutex::new(state), Condvar::new());
         let is_on_path = OnceLock::new();
-        let shared = Shared { records, agent, is_on_path, state, changed };
-        Self { shared: Arc::new(shared), thread: None }
+        let shared = Arc::new(Shared { records, agent, is_on_path, state, changed });
+        Self { shared, runs: false }
     }
 
     /// Keeps the record from now on, on a thread of its own: the agent's start waits for no disk.
@@ -97,24 +102,20 @@ impl ComingBack {
     ) -> io::Result<()> {
         presence.keep_with(self.shared.clone());
         let shared = self.shared.clone();
-        let (runs, thread) = mpsc::channel();
-        let keep = move || {
-            shared.run(&session, config.as_deref());
-            drop(runs);
-        };
+        let keep = move || shared.run(&session, config.as_deref());
         thread::Builder::new().name("coming back".to_owned()).spawn(keep)?;
-        self.thread = Some(thread);
+        self.runs = true;
         Ok(())
     }
 }
 
 impl Drop for ComingBack {
     fn drop(&mut self) {
-        self.shared.lock().ended = true;
+        let mut state = self.shared.lock();
+        state.ended = true;
         self.shared.changed.notify_all();
-        if let Some(thread) = &self.thread {
-            let _ = thread.recv_timeout(LAST_WRITE);
-        }
+        let waits = |state: &mut State| self.runs && state.disk != Disk::Level;
+        let _ = self.shared.changed.wait_timeout_while(state, LAST_WRITE, waits);
     }
 }
 
@@ -127,13 +128,17 @@ impl Shared {
             state.record.variables = variables;
         }
         let mut looked_for_old = false;
-        while state.is_new || !state.ended {
-            if state.is_new {
-                state.is_new = false;
+        while state.disk == Disk::Behind || !state.ended {
+            if state.disk == Disk::Behind {
+                state.disk = Disk::Writing;
                 let record = state.record.clone();
                 drop(state);
                 self.keep(&record, session);
                 state = self.lock();
+                if state.disk == Disk::Writing {
+                    state.disk = Disk::Level;
+                    self.changed.notify_all();
+                }
                 continue;
             }
             if !looked_for_old {
@@ -145,7 +150,7 @@ impl Shared {
                 state = self.lock();
                 continue;
             }
-            let waits = |state: &mut State| !state.is_new && !state.ended;
+            let waits = |state: &mut State| state.disk == Disk::Level && !state.ended;
             let (woken, outcome) = self
                 .changed
                 .wait_timeout_while(state, TOUCH_EVERY, waits)
@@ -153,7 +158,9 @@ impl Shared {
             state = woken;
             if outcome.timed_out() && state.is_kept {
                 let touched = |records: &Records| records.touch(&state.record.token);
-                state.is_new = !self.records.as_ref().is_some_and(touched);
+                if !self.records.as_ref().is_some_and(touched) {
+                    state.disk = Disk::Behind;
+                }
             }
         }
     }
@@ -233,7 +240,7 @@ impl Keeper for Shared {
         let record = state.told(id, title, own);
         if state.record != record {
             state.record = record;
-            state.is_new = true;
+            state.disk = Disk::Behind;
             self.changed.notify_all();
         }
     }
@@ -242,7 +249,7 @@ impl Keeper for Shared {
         let mut state = self.lock();
         if state.record.session == session.id() && state.record.title.as_deref() != Some(title) {
             state.record.title = Some(title.to_owned());
-            state.is_new = true;
+            state.disk = Disk::Behind;
             self.changed.notify_all();
         }
     }

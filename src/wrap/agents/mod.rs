@@ -139,7 +139,17 @@ pub fn known(program: &str) -> Agent {
 }
 
 fn of(program: &str, config: &str) -> Result<Agent, ConfigError> {
+    let is_it = |name: &str, agent: &Value| {
+        let programs = agent.get("programs").and_then(Value::as_array);
+        name == program
+            || programs
+                .is_some_and(|known| known.iter().any(|known| known.as_str() == Some(program)))
+    };
     let mut agents = agents(KNOWN)?;
+    if config.is_empty() {
+        // Ours are right, and an agent's start waits for this.
+        agents.retain(|name, agent| is_it(name, agent));
+    }
     for (name, said) in agents_of_user(config)? {
         match (agents.get_mut(&name), said) {
             (Some(Value::Table(known)), Value::Table(said)) => known.extend(said),
@@ -149,8 +159,9 @@ fn of(program: &str, config: &str) -> Result<Agent, ConfigError> {
     // Read all of them, so that a mistake is told whichever agent runs.
     let mut found = Agent::default();
     for (name, agent) in agents {
+        let is_it = is_it(&name, &agent);
         let agent: Agent = agent.try_into()?;
-        if name == program || agent.programs.iter().any(|known| known == program) {
+        if is_it {
             found = agent;
         }
     }
@@ -176,6 +187,7 @@ mod tests {
 
     #[test]
     fn the_built_in_table_is_of_the_form() {
+        assert!(of("claude", "[other]").is_ok(), "all of it is read");
         let claude = of("claude", "").unwrap();
         assert_eq!(claude.interrupt, [Interrupt::Esc]);
         assert!(claude.ruled && !claude.steer);
