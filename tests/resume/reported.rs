@@ -131,19 +131,20 @@ fn outside_herdr_there_is_a_record_too() {
     assert_eq!(user.herdr.requests().len(), 0);
 }
 
-/// A wrap inside a wrap has a record of its own, and leaves the outer one's alone.
+/// A wrap inside a wrap comes back with the outer agent, if that starts it again.
 #[test]
-fn a_nested_wrap_keeps_its_own_record() {
+fn a_nested_wrap_leaves_the_record_to_the_outer_one() {
     let user = User::new();
     let inner = "agent-presence wrap --session inner -- claude; echo outer; read -r line";
     let wrap = ["--session", "outer", "--resume", "my-agent {session}", "--", "bash", "-c", inner];
     let mut terminal = user.start(&wrap);
     let command = user.wait_for_command();
-    eventually("two records", || user.records().len() == 2);
+    terminal.wait_for("claude");
     terminal.type_bytes("exit 0\r");
     terminal.wait_for("outer");
     terminal.type_bytes("\r");
     assert_eq!(terminal.wait().code(), Some(0));
+    assert_eq!(user.records().len(), 1);
     assert!(commands(&user).iter().all(|told| *told == command));
     let kept = user.path(".local/state/agent-presence/sessions").join(&command[2]);
     let text = fs::read_to_string(kept.with_extension("json")).unwrap();
