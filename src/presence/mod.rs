@@ -68,11 +68,12 @@ mod opening;
 mod question;
 mod queue;
 mod session;
+mod sync;
 mod thread;
 mod wish;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 pub use ask::{Approval, Ask, AskError, Verdict};
@@ -90,6 +91,7 @@ use crate::collie::{ActionView, RuleError};
 use crate::herdr::Reporter;
 use inner::{Foreground, SessionInner, lock};
 use queue::Queue;
+use sync::Mutex;
 use thread::Background;
 
 /// How long leaving may take, whatever the faces do.

@@ -168,10 +168,10 @@ fn a_session_switch_is_a_new_report_and_the_commands_follow_it() {
     let lines: Vec<_> = output.lines().collect();
     assert_eq!(lines[..2], ["agent    toy", "session  next"], "{output}");
     assert!(lines[2].starts_with("Herdr    pane w1:p1: "), "{output}");
-    let stale = "; after a restart it brings back an earlier session, because this one has no resume command";
+    let earlier = "; after a restart it brings back an earlier session, because this one has no resume command";
     assert_eq!(
         (lines[5], lines[6]),
-        ("session  last", &*format!("Herdr    pane w1:p1: up to date{stale}"))
+        ("session  last", &*format!("Herdr    pane w1:p1: up to date{earlier}"))
     );
     assert_eq!(lines[9], "session  none is open");
     herdr.wait_for_pane(|pane| pane.holder.is_none());
