@@ -41,22 +41,8 @@
 //! # }
 //! ```
 //!
-//! # Cancel safety
-//!
-//! - An [`Ask`] or [`Approval`] that is dropped before it is answered withdraws its card, and neither
-//!   a later answer nor a timeout has any effect. One exception: where the question names its
-//!   [call](Question::call) and the phone was faster than the drop, the answer is kept, and given to
-//!   the same question when it is raised again.
-//! - [`Inbox::recv`] that is dropped before it gave a wish has taken none.
-//! - A [`Wish`] that is dropped without an answer is refused; the phone says so.
-//! - A [`Block`] that is dropped is over.
-//! - All other calls return at once and leave nothing half done.
-//!
-//! # Stability
-//!
-//! The names here are ours and follow semantic versioning. Two kinds are the wire's own, which is
-//! experimental, and change with it: what comes from [`collie`](crate::collie) (items, fields,
-//! kinds of asks, targets), and what [`Presence::herdr_status`] tells of Herdr.
+//! What a dropped future does, and which names may change, is on the crate's page:
+//! [Cancel safety](crate#cancel-safety), [Stability](crate#stability).
 
 mod ask;
 mod builder;
