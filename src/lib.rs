@@ -41,13 +41,47 @@
 //!
 //! # Layout
 //!
-//! - [`presence`]: one agent and its sessions, in both places. Start here. Its two chapters
-//!   [Cancel safety](presence#cancel-safety) and [Stability](presence#stability) hold for the crate.
+//! - [`presence`]: one agent and its sessions, in both places. Start here.
 //! - [`herdr`]: the Herdr face, usable alone.
 //! - [`collie`]: the Collie face, usable alone.
 //! - [`link`]: the way in for scripts and for processes that are not Rust.
 //! - [`wrap`]: any agent in a PTY, changed in nothing.
 //! - [`cli`]: the command line.
+//!
+//! # Threads and executors
+//!
+//! A [`Presence`] has one background thread with a runtime of its own. Every call works from a plain
+//! thread, inside any of tokio's runtimes and on any other executor; none waits for a face, and none
+//! fails because a face is slow, full or gone. Three block, and say so:
+//! [`Ask::wait`](presence::Ask::wait) (and that of an approval), [`Inbox::wait`](presence::Inbox::wait)
+//! and, for at most 300 ms, [`Presence::close`]. In an asynchronous task, await the ask, and
+//! [`Inbox::recv`](presence::Inbox::recv).
+//!
+//! # Cancel safety
+//!
+//! - An [`Ask`](presence::Ask) or [`Approval`](presence::Approval) that is dropped before it is answered
+//!   withdraws its card, and both places are back at what the agent said last. Neither a later answer nor
+//!   a timeout has any effect. One exception: where the question names its
+//!   [call](presence::Question::call) and the phone was faster than the drop, the answer is kept, and
+//!   given to the same question when it is raised again.
+//! - An approval that is awaited as a question is raised when it is polled first: dropped before that, it
+//!   was never asked.
+//! - [`Inbox::recv`](presence::Inbox::recv) that is dropped before it gave a wish has taken none.
+//! - A [`Wish`](presence::Wish) that is dropped without an answer is refused; the phone says so.
+//! - A [`Block`](presence::Block) that is dropped is over.
+//! - A [`Session`] or a [`Presence`] that is dropped is no quit: what was said last stays, and only
+//!   [`Session::release`] and [`Presence::release`] let go of the pane.
+//! - All other calls return at once and leave nothing half done.
+//!
+//! Over the [`link`] the end of a connection is the drop of all that it had.
+//!
+//! # Stability
+//!
+//! The names here are ours and follow semantic versioning; none is of a crate that we are built on, but
+//! for `serde_json`'s `Value` and `Map`. Two kinds are the wire's own, which is experimental, and change
+//! with it: what comes from [`collie`] (items, fields, kinds of asks, targets), and what
+//! [`Presence::herdr_status`] tells of Herdr. The link's methods and fields follow the same rule: new
+//! ones may come in any version, and a program has to pass over what it does not know.
 
 pub mod cli;
 #[path = "../collie/mod.rs"]

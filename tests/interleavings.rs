@@ -1,10 +1,23 @@
-//! Every order in which callers and the reader of a latest-only slot can meet, tried with loom.
+//! Every order in which threads can meet at the joins, tried with loom: callers and the reader of a
+//! latest-only slot here, the parts of a presence in `presence`.
 
 #![allow(clippy::unwrap_used, reason = "what fails here fails the test")]
 
 /// The slot itself, on loom's locks in place of the real ones.
 #[path = "../herdr/latest.rs"]
 mod latest;
+
+#[allow(unreachable_pub, reason = "the real modules name its types in public signatures")]
+#[path = "interleavings/collie.rs"]
+mod collie;
+#[path = "interleavings/herdr.rs"]
+mod herdr;
+#[allow(dead_code, unreachable_pub, reason = "the tests use a part of the real modules")]
+#[path = "interleavings/presence.rs"]
+mod presence;
+#[allow(dead_code, unreachable_pub, unused_imports, reason = "the joins use a part of it")]
+#[path = "../src/session/mod.rs"]
+mod session;
 
 /// What the slot is made of, under loom.
 mod sync {

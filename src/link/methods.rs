@@ -83,7 +83,24 @@ pub(super) fn run(
     request: &Request<'_>,
 ) -> Result<Outcome, ErrorObject> {
     let presence = &connection.presence;
-    let done = || Ok(Outcome::Done(Ok(json!({}))));
+    match request.method.as_str() {
+        method::ASK => ask(presence, params(request)?).map(Outcome::Asked),
+        method::APPROVE => approve(presence, params(request)?).map(Outcome::Asked),
+        method::SUBSCRIBE => {
+            let SubscribeParams { session: id } = params(request)?;
+            Ok(Outcome::Subscribed(match id {
+                Some(id) => session(presence, &id)?.inbox(),
+                None => presence.inbox(),
+            }))
+        }
+        _ => at_once(connection, request).map(|result| Outcome::Done(Ok(result))),
+    }
+}
+
+/// Does what waits for nobody.
+fn at_once(connection: &mut Connection, request: &Request<'_>) -> Result<Value, ErrorObject> {
+    let presence = &connection.presence;
+    let done = || Ok(json!({}));
     match request.method.as_str() {
         method::OPEN => {
             match open(presence, params(request)?)? {
@@ -116,19 +133,14 @@ pub(super) fn run(
             done()
         }
         method::STATE => {
-            let StateParams { session: id, state, message, evidence } = params(request)?;
-            let session = session(presence, &id)?;
-            let rank = evidence.map_or(Rank::Word, Rank::from);
-            session.signal(rank, state.into(), message.as_deref());
-            // Who reads the pane after this answer sees the state in it.
-            session.publish();
+            state(presence, params(request)?)?;
             done()
         }
         method::BLOCK => {
             let BlockParams { session: id, message } = params(request)?;
             let block = session(presence, &id)?.block(&message);
             let block = connection.keep_block(block)?;
-            result(&BlockResult { block })
+            to_value(&BlockResult { block })
         }
         method::UNBLOCK => {
             let UnblockParams { block } = params(request)?;
@@ -137,17 +149,14 @@ pub(super) fn run(
         }
         method::TURN => {
             let SessionParams { session: id } = params(request)?;
-            result(&TurnResult { turn: session(presence, &id)?.turn() })
+            to_value(&TurnResult { turn: session(presence, &id)?.turn() })
         }
         method::SAY => {
             let id = say(presence, params(request)?)?;
-            result(&SayResult { id })
+            to_value(&SayResult { id })
         }
         method::ITEM => {
-            let ItemParams { session: id, item, transcribed } = params(request)?;
-            let session = session(presence, &id)?;
-            let shown = if transcribed { session.transcribe(item) } else { session.item(item) };
-            shown.map_err(|error| invalid(&error))?;
+            item(presence, params(request)?)?;
             done()
         }
         method::ACTIONS => {
@@ -160,36 +169,20 @@ pub(super) fn run(
             presence.starters(starters).map_err(|error| invalid(&error))?;
             done()
         }
-        method::ASK => ask(presence, params(request)?).map(Outcome::Asked),
-        method::APPROVE => approve(presence, params(request)?).map(Outcome::Asked),
         method::WITHDRAW => {
             let WithdrawParams { request } = params(request)?;
             connection.withdraw(&request)?;
             done()
         }
-        method::GLANCE => {
-            let SessionParams { session: id } = params(request)?;
-            let session = session(presence, &id)?;
-            session.publish();
-            let Glance { state, turn, turn_runs, said, said_before, is_lent } = session.glance();
-            let state = state.into();
-            result(&GlanceResult { state, turn, turn_runs, said, said_before, is_lent })
-        }
+        method::GLANCE => to_value(&glance(presence, &params(request)?)?),
         method::STATUS => {
             let params: StatusParams = params(request)?;
-            result(&status(presence, &params, &connection.opened))
+            to_value(&status(presence, &params, &connection.opened))
         }
         method::RESUMED => {
             let NoParams {} = params(request)?;
             presence.resumed();
             done()
-        }
-        method::SUBSCRIBE => {
-            let SubscribeParams { session: id } = params(request)?;
-            Ok(Outcome::Subscribed(match id {
-                Some(id) => session(presence, &id)?.inbox(),
-                None => presence.inbox(),
-            }))
         }
         method::ACCEPT => {
             let AcceptParams { request_id, session } = params(request)?;
@@ -206,10 +199,6 @@ pub(super) fn run(
             Err(ErrorObject::new(code::METHOD_NOT_FOUND, error))
         }
     }
-}
-
-fn result(result: &impl Serialize) -> Result<Outcome, ErrorObject> {
-    to_value(result).map(|result| Outcome::Done(Ok(result)))
 }
 
 fn to_value(result: &impl Serialize) -> Result<Value, ErrorObject> {
@@ -278,6 +267,30 @@ fn open(presence: &Presence, params: OpenParams) -> Result<Option<(Session, bool
         keeper.told(&id, title.as_deref(), resume);
     }
     Ok(Some((opened, is_nested)))
+}
+
+fn state(presence: &Presence, params: StateParams) -> Result<(), ErrorObject> {
+    let StateParams { session: id, state, message, evidence } = params;
+    let session = session(presence, &id)?;
+    let rank = evidence.map_or(Rank::Word, Rank::from);
+    session.signal(rank, state.into(), message.as_deref());
+    // Who reads the pane after this answer sees the state in it.
+    session.publish();
+    Ok(())
+}
+
+fn item(presence: &Presence, params: ItemParams) -> Result<(), ErrorObject> {
+    let ItemParams { session: id, item, transcribed } = params;
+    let session = session(presence, &id)?;
+    let shown = if transcribed { session.transcribe(item) } else { session.item(item) };
+    shown.map_err(|error| invalid(&error))
+}
+
+fn glance(presence: &Presence, params: &SessionParams) -> Result<GlanceResult, ErrorObject> {
+    let session = session(presence, &params.session)?;
+    session.publish();
+    let Glance { state, turn, turn_runs, said, said_before, is_lent } = session.glance();
+    Ok(GlanceResult { state: state.into(), turn, turn_runs, said, said_before, is_lent })
 }
 
 fn say(presence: &Presence, params: SayParams) -> Result<String, ErrorObject> {

@@ -4,13 +4,14 @@ use std::collections::HashMap;
 use std::fmt;
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::{Context, Poll};
 use std::time::SystemTime;
 
 use tokio::sync::oneshot;
 
 use super::inner::{SessionInner, lock};
+use super::sync::Mutex;
 use crate::collie::{self, Answer, AskClosed, AskInput, DecidedBy, ask_id_for};
 
 /// How many answers wait for their question to be raised again, in one session.

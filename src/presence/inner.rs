@@ -1,12 +1,13 @@
 //! A session as the presence knows it: its model, and how the faces are told.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, OnceLock, PoisonError, Weak};
 use std::time::Instant;
 
 use super::Inner;
 use super::ask::Untaken;
 use super::nested::{Lent, Within};
+use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard};
 use crate::collie::{Item, NoticeLevel, Pane, PaneEdit, PaneState};
 use crate::herdr::{self, ResumeCommand};
 use crate::session::{Model, SessionId, Shown, State};

@@ -41,22 +41,8 @@
 //! # }
 //! ```
 //!
-//! # Cancel safety
-//!
-//! - An [`Ask`] or [`Approval`] that is dropped before it is answered withdraws its card, and neither
-//!   a later answer nor a timeout has any effect. One exception: where the question names its
-//!   [call](Question::call) and the phone was faster than the drop, the answer is kept, and given to
-//!   the same question when it is raised again.
-//! - [`Inbox::recv`] that is dropped before it gave a wish has taken none.
-//! - A [`Wish`] that is dropped without an answer is refused; the phone says so.
-//! - A [`Block`] that is dropped is over.
-//! - All other calls return at once and leave nothing half done.
-//!
-//! # Stability
-//!
-//! The names here are ours and follow semantic versioning. Two kinds are the wire's own, which is
-//! experimental, and change with it: what comes from [`collie`](crate::collie) (items, fields,
-//! kinds of asks, targets), and what [`Presence::herdr_status`] tells of Herdr.
+//! What a dropped future does, and which names may change, is on the crate's page:
+//! [Cancel safety](crate#cancel-safety), [Stability](crate#stability).
 
 mod ask;
 mod builder;
@@ -71,11 +57,12 @@ mod opening;
 mod question;
 mod queue;
 mod session;
+mod sync;
 mod thread;
 mod wish;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, OnceLock, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 pub use ask::{Approval, Ask, AskError, Verdict};
@@ -95,6 +82,7 @@ use crate::collie::{ActionView, RuleError};
 use crate::herdr::Reporter;
 use inner::{Foreground, SessionInner, lock};
 use queue::Queue;
+use sync::Mutex;
 use thread::Background;
 
 /// How long leaving may take, whatever the faces do.

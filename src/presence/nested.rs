@@ -6,9 +6,10 @@
 //! the outer agent, which would land in the inner one's dialog, is refused.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, Weak};
+use std::sync::{Arc, Weak};
 
 use super::inner::{SessionInner, lock};
+use super::sync::Mutex;
 use crate::session::{ReasonKey, Shown, State};
 
 /// Where a nested session belongs.

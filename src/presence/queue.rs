@@ -2,13 +2,14 @@
 
 use std::collections::VecDeque;
 use std::fmt;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::task::Waker;
 use std::time::Duration;
 
 use tokio::sync::oneshot;
 
 use super::inner::{SessionInner, lock};
+use super::sync::{Mutex, timeout};
 use super::wish::{Entry, Outcome, Wanted, Wish};
 use crate::collie::HookError;
 
@@ -62,7 +63,7 @@ impl Queue {
         }
         let gone = || HookError::refused("The agent has ended.");
         let mut answered = answered;
-        match tokio::time::timeout(patience, &mut answered).await {
+        match timeout(patience, &mut answered).await {
             Ok(outcome) => outcome.unwrap_or_else(|_| Err(gone())),
             Err(_) => match self.too_late(number) {
                 Some(outcome) => outcome,

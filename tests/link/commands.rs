@@ -1,6 +1,8 @@
 //! The commands for use inside an agent, by what the phone and Herdr see of them.
 
 use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::thread;
 
@@ -8,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::support::fake_herdr::{Behaviour, FakeHerdr};
 use crate::support::phone::Phone;
+use crate::support::terminal::eventually;
 use crate::{PROGRAM, User};
 
 /// `agent-presence wrap` around a script, without a terminal.
@@ -168,13 +171,54 @@ fn a_session_switch_is_a_new_report_and_the_commands_follow_it() {
     let lines: Vec<_> = output.lines().collect();
     assert_eq!(lines[..2], ["agent    toy", "session  next"], "{output}");
     assert!(lines[2].starts_with("Herdr    pane w1:p1: "), "{output}");
-    let stale = "; after a restart it brings back an earlier session, because this one has no resume command";
+    let earlier = "; after a restart it brings back an earlier session, because this one has no resume command";
     assert_eq!(
         (lines[5], lines[6]),
-        ("session  last", &*format!("Herdr    pane w1:p1: up to date{stale}"))
+        ("session  last", &*format!("Herdr    pane w1:p1: up to date{earlier}"))
     );
     assert_eq!(lines[9], "session  none is open");
     herdr.wait_for_pane(|pane| pane.holder.is_none());
+}
+
+/// The socket is the user's own: by its mode, and where that was opened, by who connects. Whom it drops
+/// is in the status.
+#[test]
+fn the_links_socket_is_private_and_another_user_is_refused() {
+    let user = User::new();
+    let script = "printf %s \"$AGENT_PRESENCE_SOCKET\" > \"$HOME/new\"; mv \"$HOME/new\" \"$HOME/socket\"; \
+                  until [ -e \"$HOME/go\" ]; do sleep 0.02; done; ap status";
+    let child = wrap(&user, None, script).spawn().unwrap();
+    let path = user.path().join("socket");
+    eventually("the agent", || path.exists());
+    let socket = PathBuf::from(fs::read_to_string(path).unwrap());
+    let folder = socket.parent().unwrap();
+    let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
+    assert_eq!((mode(&socket), mode(folder)), (0o600, 0o700));
+
+    let is_root = nix::unistd::geteuid().is_root();
+    if is_root {
+        let open = |path: &Path, mode| {
+            fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+        };
+        for folder in folder.ancestors().take_while(|folder| folder.starts_with(user.path())) {
+            open(folder, 0o711);
+        }
+        open(&socket, 0o666);
+        let nobody = ["--reuid", "65534", "--regid", "65534", "--clear-groups", "curl", "-s"];
+        let mut curl = Command::new("setpriv");
+        curl.args(nobody).arg("--unix-socket").arg(&socket).arg("http://localhost/");
+        assert_eq!(curl.output().unwrap().stdout, b"", "no word of answer");
+    } else {
+        println!("skipped: only root can become another user");
+    }
+    fs::write(user.path().join("go"), "").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let output = String::from_utf8(output.stdout).unwrap();
+    assert_eq!(
+        output.ends_with("link     1 dropped, last: another user is refused\n"),
+        is_root,
+        "{output}"
+    );
 }
 
 #[test]

@@ -328,7 +328,9 @@ fn the_commands_say_what_the_schema_says() {
     let lines = answering.join().unwrap();
     assert_eq!(lines.len(), commands.len());
     let conversation = Conversation::new();
-    lines.iter().for_each(|line| conversation.requested(line));
+    for line in &lines {
+        conversation.requested(line);
+    }
 }
 
 /// An `agent-presence` that keeps what is said to it and by it, for the examples.
@@ -347,6 +349,10 @@ pub(crate) fn check_recorded(home: &Path) {
     let read = |name: &str| fs::read_to_string(home.join(name)).unwrap();
     let (requests, answers) = (read("requests"), read("answers"));
     assert!(requests.lines().count() > 10 && answers.lines().count() > 10);
-    requests.lines().for_each(|line| conversation.requested(line));
-    answers.lines().for_each(|line| conversation.read(line));
+    for line in requests.lines() {
+        conversation.requested(line);
+    }
+    for line in answers.lines() {
+        conversation.read(line);
+    }
 }

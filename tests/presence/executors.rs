@@ -122,11 +122,11 @@ fn a_future_that_is_dropped_withdraws_its_card() {
     for round in 0..3 {
         // It is raised when it is polled first.
         let approval = session.approve("rm", json!({"round": round})).into_future();
-        let (give_up, given_up) = tokio::sync::oneshot::channel();
+        let (give_up, no_more) = tokio::sync::oneshot::channel();
         let asking = async {
             tokio::select! {
                 verdict = approval => Some(verdict),
-                _ = given_up => None,
+                _ = no_more => None,
             }
         };
         let verdict = thread::scope(|scope| {

@@ -20,6 +20,7 @@ use proptest::test_runner::{Config, TestCaseError, TestCaseResult, TestRunner};
 use serde_json::{Value, json};
 
 use crate::support::fake_herdr::Behaviour;
+use crate::support::fake_herdr::model::Model;
 use crate::support::phone::Phone;
 use crate::{FakeHerdr, Rig, rig};
 
@@ -285,7 +286,7 @@ fn befall(fake: &FakeHerdr, collie: &Path, fates: &[Fate]) -> Vec<UnixStream> {
             Fate::Herdr(behaviour) => fake.set_usual(behaviour.clone()),
             Fate::HerdrGone => drop(fs::rename(herdr, away(herdr))),
             Fate::HerdrBack => drop(fs::rename(away(herdr), herdr)),
-            Fate::HerdrForgets => fake.change(|model| model.hand_off()),
+            Fate::HerdrForgets => fake.change(Model::hand_off),
             Fate::CollieGone => drop(fs::rename(collie, away(collie))),
             Fate::CollieBack => drop(fs::rename(away(collie), collie)),
             Fate::CollieFull => {
@@ -334,10 +335,14 @@ fn run(case: &Case) -> TestCaseResult {
             .zip(&case.calls)
             .map(|(part, calls)| scope.spawn(|| calls.iter().for_each(|call| part.does(*call))))
             .collect();
-        calling.into_iter().for_each(|part| part.join().unwrap());
+        for part in calling {
+            part.join().unwrap();
+        }
         drop(befallen.join().unwrap());
         stop.store(true, Ordering::Relaxed);
-        phones.into_iter().for_each(|phone| phone.join().unwrap());
+        for phone in phones {
+            phone.join().unwrap();
+        }
     });
     if let Some(named) = case.named {
         parts[named].session.foreground();

@@ -1,6 +1,6 @@
 //! Sessions, their states and their chat, in both places.
 
-use agent_presence::collie::{Item, ToolStatus};
+use agent_presence::collie::{DecidedBy, Item, ToolStatus};
 use agent_presence::presence::Old;
 use serde_json::json;
 
@@ -156,6 +156,30 @@ fn a_switch_with_the_same_state_and_no_command_is_a_report_too() {
     // The command of the first one is still in force, and the status says so.
     assert_eq!(rig.herdr.pane("w1:p1").resume.unwrap()[2], "first");
     assert!(rig.presence.herdr_status().unwrap().resumes_another_session);
+}
+
+/// Nobody waits any more for what a session asked that the agent has left, also where its pane stays.
+#[test]
+fn the_asks_of_a_session_that_is_left_are_withdrawn() {
+    for old in [Old::Stays, Old::Closes] {
+        let rig = rig();
+        let first = rig.presence.session("first").open().unwrap();
+        let ask = first.ask("Sure?").option("y", "Y").option("n", "N").raise().unwrap();
+        let late = first.ask("And now?").option("y", "Y").option("n", "N");
+        rig.herdr.wait_for_state("blocked");
+        let _second = rig.presence.session("second").replaces(&first, old).open().unwrap();
+        assert_eq!(ask.wait().unwrap_err().decided_by, DecidedBy::Program);
+        assert!(late.raise().is_err(), "it was begun in the session that was left");
+        let panes = rig.phone.state()["panes"].clone();
+        let is_quiet =
+            |pane: &serde_json::Value| pane["state"] == "idle" && pane["asks"] == json!([]);
+        assert!(panes.as_array().unwrap().iter().all(is_quiet), "{panes}");
+        assert_eq!(panes.as_array().unwrap().len(), if old == Old::Stays { 2 } else { 1 });
+        rig.herdr.wait_for_state("idle");
+        // Who still has the old handle asks in the new session.
+        let ask = first.ask("Sure?").option("y", "Y").option("n", "N").raise().unwrap();
+        assert_eq!(rig.phone.pane("second")["asks"][0]["id"], ask.id());
+    }
 }
 
 #[test]
