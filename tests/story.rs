@@ -393,7 +393,8 @@ fn a_nested_wrap_is_quiet() {
     terminal.type_bytes("\r");
     assert_eq!(terminal.wait().code(), Some(0));
     assert_eq!(releases(&herdr), 1);
-    assert_eq!(states(&herdr), ["idle"], "what the inner one does is its own business");
+    // What the inner one does is its own business; the outer one's state is said again after it.
+    assert!(states(&herdr).iter().all(|state| state == "idle"), "{:?}", states(&herdr));
 }
 
 #[test]
