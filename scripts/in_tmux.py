@@ -15,6 +15,7 @@ import sys
 import tempfile
 import time
 
+# Longer on a busy machine.
 DEADLINE = float(os.environ.get("SCREENS_DEADLINE", "20"))
 # Two looks in a row, this long apart, that show the same are a screen that stands still.
 STANDS = 0.06

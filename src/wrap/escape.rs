@@ -247,6 +247,33 @@ mod tests {
         assert_eq!(sequences(&bytes), everything(), "byte by byte");
     }
 
+    proptest::proptest! {
+        /// Mostly what sequences are made of, so that there are some.
+        #[test]
+        fn how_output_is_parted_changes_nothing(
+            bytes in proptest::collection::vec(
+                proptest::prop_oneof![
+                    proptest::sample::select(&b"\x1b\x1b\x1b[]]P_\\\x07\x18\x1a\x0e?>;07hmu"[..]),
+                    proptest::num::u8::ANY,
+                ],
+                0..200,
+            ),
+            parts in proptest::collection::vec(1_usize..20, 1..10),
+        ) {
+            let mut rest = &bytes[..];
+            let mut chunks = Vec::new();
+            for part in parts.iter().cycle() {
+                if rest.is_empty() {
+                    break;
+                }
+                let (chunk, after) = rest.split_at((*part).min(rest.len()));
+                chunks.push(chunk);
+                rest = after;
+            }
+            proptest::prop_assert_eq!(sequences(&chunks), sequences(&[&bytes]));
+        }
+    }
+
     #[test]
     fn memory_is_bounded_whatever_never_ends() {
         for start in [&b"\x1b]52;c;"[..], b"\x1bP", b"\x1b[", b"\x1b_G"] {

@@ -42,6 +42,8 @@ enum State {
     /// In a string that the terminal answers with.
     String,
     StringEscape,
+    /// In the oldest form of a mouse report: so many bytes are left, which look like text.
+    Mouse(u8),
     Paste,
 }
 
@@ -124,6 +126,11 @@ impl Keys {
                     tell(Key::Report);
                 }
             }
+            State::Mouse(left @ 2..) => self.state = State::Mouse(left - 1),
+            State::Mouse(_) => {
+                self.state = State::Text;
+                tell(Key::Report);
+            }
             State::Paste => self.paste(byte, tell),
         }
     }
@@ -191,6 +198,7 @@ impl Keys {
         let body = std::mem::take(&mut self.kept);
         match last {
             b'~' if body == PASTE_BEGINS => self.state = State::Paste,
+            b'M' if body.is_empty() => self.state = State::Mouse(3),
             b'u' if !body.starts_with(b"?") => kitty(&body, tell),
             b'~' => modify_other_keys(&body, tell),
             // The answer where the cursor is. F3 with a modifier may look the same, and changes no line.
@@ -362,8 +370,9 @@ mod tests {
     #[test]
     fn what_a_terminal_answers_is_no_key() {
         let answers = b"\x1bP>|tmux 3.3a\x1b\\\x1b[1;1R\x1b[24;80R\x1b[?1;1R\x1b[?1016;2$y\x1b[4;9;9t\x1b[?0u";
-        let told = keys(&[answers]);
-        assert_eq!(told, vec![Key::Report; 7]);
+        assert_eq!(keys(&[answers]), vec![Key::Report; 7]);
+        assert_eq!(keys(&[b"\x1b[M !!\x1b[<0;1;1M\x1b[M#\xff\x03x"])[..3], vec![Key::Report; 3]);
+        assert_eq!(keys(&[b"\x1b[M !!x"]), [Key::Report, Key::Text('x')]);
     }
 
     #[test]
