@@ -119,6 +119,7 @@ impl SessionBuilder {
         let inner = Arc::new(SessionInner::new(presence, id, pane, self.title, self.resume));
         sessions.push(Arc::downgrade(&inner));
         drop(sessions);
+        inner.blocked_by_cards_from_before();
         inner.come_to_the_foreground(false);
         if let Some((old, pane)) = self.replaces {
             old.replaced_by(&inner, pane);

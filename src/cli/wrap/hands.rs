@@ -35,6 +35,11 @@ const STANDS: Duration = Duration::from_millis(200);
 const STEP: Duration = Duration::from_millis(10);
 const KEY_GAP: Duration = Duration::from_millis(120);
 
+/// How long a text from before the agent was started again waits for it to be ready.
+const START: Duration = Duration::from_secs(60);
+/// Between two looks whether it is.
+const START_STEP: Duration = Duration::from_millis(250);
+
 /// What the phone can have of an agent of this kind.
 pub(super) fn takes(agent: &Agent) -> Takes {
     Takes { send: true, stop: true, steer: agent.steer, ..Takes::NONE }
@@ -73,6 +78,9 @@ impl Hands {
     }
 
     fn send(&self, wish: Wish, text: &str, steer: bool) {
+        if wish.is_from_before() {
+            self.wait_for_start();
+        }
         let turn = self.session.glance().turn;
         let sent = match self.type_and_send(text, steer) {
             Ok(sent) => sent,
@@ -85,6 +93,18 @@ impl Hands {
             if let Err(error) = self.session.notice(notice) {
                 tracing::warn!(%error, "an unconfirmed text is not in the chat");
             }
+        }
+    }
+
+    /// An agent that was just started does not take text yet.
+    fn wait_for_start(&self) {
+        let began = Instant::now();
+        while began.elapsed() < START
+            && self.session.is_open()
+            && !self.session.glance().turn_runs
+            && self.may_type(false).is_err()
+        {
+            std::thread::sleep(START_STEP);
         }
     }
 

@@ -65,6 +65,10 @@ pub(super) struct Arguments {
     /// meanwhile. An agent that says things itself is not repeated.
     #[arg(long, value_name = "WHAT", default_value = "turns")]
     chat: ChatMode,
+    /// Keep nothing on disk: the session does not come back on the phone after a restart. Default: its
+    /// chat, open cards and answers are in `$XDG_STATE_HOME/agent-presence/collie/`.
+    #[arg(long)]
+    no_records: bool,
     /// The agent's command, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
@@ -102,6 +106,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     if arguments.no_herdr {
         builder = builder.without_herdr();
     }
+    if !arguments.no_records {
+        builder = builder.durable();
+    }
     let known = known_agent(&program_name);
     let has_terminal = !arguments.no_pty && io::stdin().is_terminal() && io::stdout().is_terminal();
     if has_terminal {
@@ -118,6 +125,9 @@ pub(super) fn run(arguments: Arguments) -> Result<Exit, Failure> {
     let presence = builder.start().map_err(|error| start_failure(&error))?;
     if let FaceStatus::Off(why) = presence.status().collie {
         output::complain(&format!("Collie is off: {why}"));
+    }
+    if let FaceStatus::Off(why) = presence.status().records {
+        output::complain(&format!("the session is kept in memory only: {why}"));
     }
     let mut opening = presence.session(&session_id);
     if let Some(title) = &arguments.title {

@@ -1,0 +1,175 @@
+//! The thread that writes what nobody waits for: who notes something may hold the core's lock, and may
+//! be the agent.
+
+use std::collections::HashMap;
+use std::io;
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+
+use super::PaneRecord;
+use super::chat::Chat;
+use crate::collie::core::Json;
+use crate::collie::log::Log;
+use crate::collie::receipts::FileReceipts;
+use crate::collie::trouble::Trouble;
+
+/// How often a text that grows is written.
+const PARTIAL_PAUSE: Duration = Duration::from_secs(1);
+/// How often a disk that has failed is tried again.
+const RETRY: Duration = Duration::from_secs(10);
+
+/// Something to be written.
+pub(super) enum Note {
+    Pane(PaneRecord),
+    Item {
+        session_id: Arc<str>,
+        id: String,
+        item: Json,
+        /// Its text still grows.
+        partial: bool,
+    },
+    /// A change of a receipt that need not be durable.
+    Receipt(Box<dyn FnOnce(&FileReceipts) -> io::Result<()> + Send>),
+    /// Tells when everything before it is written.
+    Flush(SyncSender<()>),
+}
+
+/// A line of the log of conversations.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(super) enum Line {
+    Pane(PaneRecord),
+}
+
+/// What is known of the conversations, by session.
+pub(super) type Index = HashMap<String, Entry>;
+
+#[derive(Clone, Debug)]
+pub(super) struct Entry {
+    pub(super) record: PaneRecord,
+    /// The process ended while it was open, so its items are to be counted.
+    pub(super) is_uncounted: bool,
+}
+
+pub(super) struct Writer {
+    pub(super) panes: Log,
+    pub(super) index: Arc<Mutex<Index>>,
+    pub(super) chat_folder: PathBuf,
+    pub(super) receipts: Arc<FileReceipts>,
+    pub(super) trouble: Trouble,
+    /// How many bytes of items wait to be written.
+    pub(super) waiting: Arc<AtomicUsize>,
+    /// The log of conversations lacks what was said since then.
+    pub(super) failed_at: Option<Instant>,
+    pub(super) chats: HashMap<Arc<str>, Chat>,
+    /// The newest text of each item that grows.
+    pub(super) partials: HashMap<(Arc<str>, String), Json>,
+    pub(super) partials_due: Option<Instant>,
+}
+
+impl Writer {
+    /// Writes until nobody can note anything any more.
+    pub(super) fn run(mut self, notes: &Receiver<Note>) {
+        loop {
+            let next = match self.partials_due {
+                None => notes.recv().map_err(|_| RecvTimeoutError::Disconnected),
+                Some(at) => notes.recv_timeout(at.saturating_duration_since(Instant::now())),
+            };
+            match next {
+                Ok(note) => self.write(note),
+                Err(RecvTimeoutError::Timeout) => self.write_partials(),
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+        }
+        self.write_partials();
+    }
+
+    fn write(&mut self, note: Note) {
+        match note {
+            Note::Pane(record) => self.pane(record),
+            Note::Item { session_id, id, item, partial } => {
+                self.waiting.fetch_sub(item.raw().get().len(), Ordering::Relaxed);
+                if partial {
+                    self.partials.insert((session_id, id), item);
+                    self.partials_due.get_or_insert_with(|| Instant::now() + PARTIAL_PAUSE);
+                } else {
+                    let key = (session_id, id);
+                    self.partials.remove(&key);
+                    self.item(&key.0, &key.1, &item);
+                }
+            }
+            Note::Receipt(change) => self.told(change(&self.receipts)),
+            Note::Flush(done) => {
+                self.write_partials();
+                // Who waited may have given up.
+                let _ = done.send(());
+            }
+        }
+    }
+
+    fn write_partials(&mut self) {
+        self.partials_due = None;
+        for ((session_id, id), item) in std::mem::take(&mut self.partials) {
+            self.item(&session_id, &id, &item);
+        }
+    }
+
+    fn item(&mut self, session_id: &Arc<str>, id: &str, item: &Json) {
+        let written = self.append_item(session_id, id, item);
+        self.told(written);
+    }
+
+    fn append_item(&mut self, session_id: &Arc<str>, id: &str, item: &Json) -> io::Result<()> {
+        let chat = match self.chats.get_mut(session_id) {
+            Some(chat) => chat,
+            None => {
+                let chat = Chat::open(&super::file::chat_path(&self.chat_folder, session_id))?;
+                self.chats.entry(session_id.clone()).or_insert(chat)
+            }
+        };
+        chat.append(id, item)?;
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = index.get_mut(&**session_id) {
+            entry.record.items = chat.len();
+            entry.is_uncounted = false;
+        }
+        Ok(())
+    }
+
+    fn pane(&mut self, mut record: PaneRecord) {
+        if !record.is_open {
+            // It is opened again if more is said.
+            self.chats.remove(record.session_id.as_str());
+        }
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(entry) = index.get(&record.session_id) {
+            record.items = entry.record.items;
+        }
+        let all = || index.values().map(|entry| Line::Pane(entry.record.clone()));
+        let written = match self.failed_at {
+            Some(at) if at.elapsed() < RETRY => Ok(()),
+            Some(_) => {
+                self.failed_at = None;
+                self.panes.rewrite(all())
+            }
+            None if self.panes.lines() > 1000 + 2 * index.len() => self.panes.rewrite(all()),
+            None => self.panes.append(&Line::Pane(record), false),
+        };
+        drop(index);
+        if written.is_err() {
+            self.failed_at = Some(Instant::now());
+        }
+        self.told(written);
+    }
+
+    fn told(&self, written: io::Result<()>) {
+        if let Err(error) = written {
+            self.trouble.tell(&error);
+        }
+    }
+}
