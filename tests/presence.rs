@@ -8,6 +8,8 @@ mod asks;
 mod inbox;
 #[path = "presence/property.rs"]
 mod property;
+#[path = "presence/records.rs"]
+mod records;
 #[path = "presence/sessions.rs"]
 mod sessions;
 mod support;

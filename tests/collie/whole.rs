@@ -151,14 +151,16 @@ fn a_killed_agent_is_replaced_and_a_stopped_one_is_not() {
 #[test]
 fn an_answer_survives_a_kill_and_is_given_to_the_same_ask() {
     let folder = folder();
-    let receipts = folder.path().join("receipts");
-    let mut agent = Agent::start_with(folder.path(), &[&receipts]);
+    let records = folder.path().join("records");
+    let mut agent = Agent::start_with(folder.path(), &[&records]);
     agent.tell("ask q");
     let body = json!({"requestId": "r", "answer": {"optionIds": ["allow"]}});
     assert_eq!(agent.phone.post("panes/p/asks/q", &body).status, 200);
     assert_eq!(agent.line(), "answer q allow");
+    // A read of the history waits for what was noted before it: that the agent has the answer.
+    assert_eq!(agent.phone.get("history").status, 200);
     agent.kill();
-    let mut agent = Agent::start_with(folder.path(), &[&receipts]);
+    let mut agent = Agent::start_with(folder.path(), &[&records]);
     let again = agent.phone.post("panes/p/asks/q", &body);
     assert_eq!(again.json()["replayed"], true, "after a restart too");
     // The agent had taken it, so the next ask of this id is a new question.
