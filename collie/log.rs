@@ -410,7 +410,10 @@ mod tests {
         let later = line(&Header { log: "test".to_owned(), version: 2 }).unwrap();
         fs::write(&path, &later).unwrap();
         let error = Log::open(&path, "test", |_| true).unwrap_err().to_string();
-        assert!(error.ends_with("is a log of test, version 2; expected test, version 1"), "{error}");
+        assert!(
+            error.ends_with("is a log of test, version 2; expected test, version 1"),
+            "{error}"
+        );
         assert_eq!(fs::read(&path).unwrap(), later);
     }
 }

@@ -106,6 +106,7 @@ impl RunningWrite {
             return Err(refusal);
         }
         let send = send.and_then(|(send, deferred)| deferred.is_said().then_some(send));
+        let send = send.filter(|_| !self.core.edit(|edit| edit.is_delivered(&self.request_id)));
         let waits = send.is_some();
         self.keep(group, &written, None, send).await?;
         if waits {

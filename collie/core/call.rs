@@ -4,8 +4,8 @@ use super::restore::stored;
 use super::{Action, Core};
 use crate::collie::clean::{self, Limit};
 use crate::collie::hooks::{
-    ActionRequest, CloseRequest, Deferred, Handlers, HookError, RenameRequest, ReopenRequest, SendRequest,
-    StartRequest, StopRequest,
+    ActionRequest, CloseRequest, Deferred, Handlers, HookError, RenameRequest, ReopenRequest,
+    SendRequest, StartRequest, StopRequest,
 };
 use crate::collie::pane::Pane;
 use crate::collie::receipts::StoredSend;

@@ -356,6 +356,9 @@ impl Core {
 
     /// The agent has taken an answer.
     pub(crate) fn answer_taken(&self, pane: &str, ask: &str) {
+        if let Some(records) = &self.shared.options.records {
+            return records.taken(pane, ask);
+        }
         let (pane, ask) = (pane.to_owned(), ask.to_owned());
         self.note_in_receipts(move |receipts| receipts.taken(&pane, &ask));
     }

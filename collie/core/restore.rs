@@ -4,11 +4,11 @@ use std::time::SystemTime;
 
 use tokio::time::Instant;
 
+use super::Core;
 use super::call::Call;
 use super::edit::Edit;
 use super::items::Json;
 use super::state::{DecidedAsk, Due, OpenAsk, PaneData};
-use super::Core;
 use crate::collie::hooks::{Deferred, Handlers, SendRequest};
 use crate::collie::id::digest_hex;
 use crate::collie::pane::Pane;
@@ -16,7 +16,9 @@ use crate::collie::receipts::StoredSend;
 use crate::collie::records::{AskRecord, ChatRecord, FileRecords, PaneRecord};
 use crate::collie::time::{from_iso, iso};
 use crate::collie::waiter::{Waiting, Watch};
-use crate::collie::wire::{AskView, DecidedBy, Item, NoticeLevel, PaneState, Phase, Refusal, Written};
+use crate::collie::wire::{
+    AskView, DecidedBy, Item, NoticeLevel, PaneState, Phase, Refusal, Written,
+};
 
 impl Core {
     pub(super) fn records(&self) -> Option<&FileRecords> {
@@ -161,12 +163,7 @@ impl Edit<'_> {
         at.is_some_and(|at| at >= ask.opened_at)
     }
 
-    pub(super) fn will_expire(
-        &mut self,
-        pane_id: &str,
-        ask_id: &str,
-        expires: Option<SystemTime>,
-    ) {
+    pub(super) fn will_expire(&mut self, pane_id: &str, ask_id: &str, expires: Option<SystemTime>) {
         let Some(expires) = expires else { return };
         let left = expires.duration_since(self.now).unwrap_or_default();
         // An expiry beyond what the clock can count to never comes.
@@ -227,6 +224,11 @@ impl Edit<'_> {
             let id = request_id.to_owned();
             self.core.note_in_receipts(move |receipts| receipts.delivered(&id));
         }
+    }
+
+    /// The text of a request that runs is in the chat already.
+    pub(super) fn is_delivered(&self, request_id: &str) -> bool {
+        self.state.running.get(request_id).is_some_and(|running| running.is_delivered)
     }
 
     /// The agent is being given a text that it had accepted.

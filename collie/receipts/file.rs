@@ -145,7 +145,8 @@ impl Known {
             }
         }
         lines.extend(self.untaken.values().cloned().map(Line::Untaken));
-        lines.extend(self.sends.iter().cloned().map(|(send, given)| Line::Undelivered(send, given)));
+        lines
+            .extend(self.sends.iter().cloned().map(|(send, given)| Line::Undelivered(send, given)));
         lines.extend(self.begun.iter().cloned().map(Line::Begin));
         lines
     }

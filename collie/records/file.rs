@@ -1,6 +1,6 @@
 //! Records in a folder.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -96,7 +96,8 @@ impl FileRecords {
         private_folder(folder)?;
         let trouble = Trouble::new(folder);
         // The first lock: who has it has them all.
-        let receipts = FileReceipts::open_in_folder(&folder.join("receipts"), Some(trouble.clone()))?;
+        let receipts =
+            FileReceipts::open_in_folder(&folder.join("receipts"), Some(trouble.clone()))?;
         let chat_folder = folder.join("chat");
         private_folder(&chat_folder)?;
         let mut index = Index::new();
@@ -127,6 +128,7 @@ impl FileRecords {
             chats: HashMap::new(),
             partials: HashMap::new(),
             partials_due: None,
+            taken: VecDeque::new(),
         };
         if writer.panes.is_damaged() || lines > 1000 + 2 * lock(&index).len() {
             writer.rewrite_panes();
@@ -193,6 +195,11 @@ impl FileRecords {
         self.note(Note::Item { session_id, id, item, partial });
     }
 
+    /// Notes that the agent has an answer.
+    pub(crate) fn taken(&self, pane_id: &str, ask_id: &str) {
+        self.note(Note::Taken(pane_id.to_owned(), ask_id.to_owned()));
+    }
+
     /// Notes a change of a receipt that need not be durable.
     pub(crate) fn later(
         &self,
@@ -255,7 +262,9 @@ impl FileRecords {
             self.chat(session_id)?
         };
         let items = chat.items.iter();
-        Ok(Some(items.filter_map(|(_, item)| serde_json::from_str(item.raw().get()).ok()).collect()))
+        Ok(Some(
+            items.filter_map(|(_, item)| serde_json::from_str(item.raw().get()).ok()).collect(),
+        ))
     }
 }
 

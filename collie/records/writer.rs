@@ -1,7 +1,7 @@
 //! The thread that writes what nobody waits for: who notes something may hold the core's lock, and may
 //! be the agent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,11 +15,14 @@ use super::PaneRecord;
 use super::chat::Chat;
 use crate::collie::core::Json;
 use crate::collie::log::Log;
-use crate::collie::receipts::FileReceipts;
+use crate::collie::receipts::{FileReceipts, ReceiptStore as _};
 use crate::collie::trouble::Trouble;
 
 /// How often a text that grows is written.
 const PARTIAL_PAUSE: Duration = Duration::from_secs(1);
+/// How long the agent has an answer before it counts as taken. Between its having the answer and its
+/// having noted what it did with it, it may end: then it asks again, and is to have it again.
+const GRACE: Duration = Duration::from_secs(2);
 /// How often a disk that has failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -33,6 +36,8 @@ pub(super) enum Note {
         /// Its text still grows.
         partial: bool,
     },
+    /// The agent has the answer to an ask of a pane.
+    Taken(String, String),
     /// A change of a receipt that need not be durable.
     Receipt(Box<dyn FnOnce(&FileReceipts) -> io::Result<()> + Send>),
     /// Tells when everything before it is written.
@@ -70,23 +75,39 @@ pub(super) struct Writer {
     /// The newest text of each item that grows.
     pub(super) partials: HashMap<(Arc<str>, String), Json>,
     pub(super) partials_due: Option<Instant>,
+    /// Answers that the agent has had since a moment ago, by pane and ask, and until when.
+    pub(super) taken: VecDeque<(Instant, String, String)>,
 }
 
 impl Writer {
     /// Writes until nobody can note anything any more.
     pub(super) fn run(mut self, notes: &Receiver<Note>) {
         loop {
-            let next = match self.partials_due {
+            let due = self.partials_due.into_iter().chain(self.taken.front().map(|taken| taken.0));
+            let next = match due.min() {
                 None => notes.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => notes.recv_timeout(at.saturating_duration_since(Instant::now())),
             };
             match next {
                 Ok(note) => self.write(note),
-                Err(RecvTimeoutError::Timeout) => self.write_partials(),
+                Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
+            self.write_due(Instant::now());
         }
+        // What was taken a moment ago is not noted: the agent may not have come to use it.
         self.write_partials();
+    }
+
+    fn write_due(&mut self, now: Instant) {
+        if self.partials_due.is_some_and(|at| at <= now) {
+            self.write_partials();
+        }
+        while self.taken.front().is_some_and(|(at, ..)| *at <= now)
+            && let Some((_, pane, ask)) = self.taken.pop_front()
+        {
+            self.told(self.receipts.taken(&pane, &ask));
+        }
     }
 
     fn write(&mut self, note: Note) {
@@ -103,6 +124,7 @@ impl Writer {
                     self.item(&key.0, &key.1, &item);
                 }
             }
+            Note::Taken(pane, ask) => self.taken.push_back((Instant::now() + GRACE, pane, ask)),
             Note::Receipt(change) => self.told(change(&self.receipts)),
             Note::Flush(done) => {
                 self.write_partials();

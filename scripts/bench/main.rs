@@ -12,12 +12,13 @@ mod calls;
 mod collie;
 mod commands;
 mod herdr;
+mod records;
 mod reports;
 
 use std::env;
 use std::time::Duration;
 
-const ROWS: [(&str, fn()); 9] = [
+const ROWS: [(&str, fn()); 10] = [
     ("calls", calls::calls),
     ("burst", reports::burst),
     ("socket", reports::socket),
@@ -27,6 +28,7 @@ const ROWS: [(&str, fn()); 9] = [
     ("reads", collie::reads),
     ("writes", collie::writes),
     ("sessions", collie::sessions),
+    ("records", records::records),
 ];
 
 fn main() {

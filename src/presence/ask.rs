@@ -222,9 +222,7 @@ pub(super) fn raise(
     };
     let can_come_again = call.is_some();
     let (raised, _) = session.publish_with(|edit| match edit {
-        Some(edit) if can_come_again => {
-            edit.ask_told(input, closed).map_err(AskError::Question)
-        }
+        Some(edit) if can_come_again => edit.ask_told(input, closed).map_err(AskError::Question),
         Some(edit) => edit.ask_with(input.only_now(), closed).map_err(AskError::Question),
         None => Err(AskError::NobodyToAsk {}),
     });

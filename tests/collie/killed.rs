@@ -46,9 +46,11 @@ fn no_acknowledged_answer_is_lost_by_a_kill() {
     for round in 0..=kills {
         let mut agent = Agent::start_with(folder.path(), &[&records]);
         if let Some(Before { ask, path, body, first, was_told }) = before.take() {
-            let card = agent.phone.pane("p")["asks"].as_array().unwrap().iter().any(|open| {
-                open["id"] == *ask
-            });
+            let card = agent.phone.pane("p")["asks"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .any(|open| open["id"] == *ask);
             if let Some(first) = &first {
                 let mut again = post(&agent.socket(), &path, &body).expect("it is answered again");
                 assert_eq!(again.as_object_mut().unwrap().remove("replayed"), Some(json!(true)));
@@ -61,8 +63,9 @@ fn no_acknowledged_answer_is_lost_by_a_kill() {
             for line in [format!("ask {ask}"), format!("withdraw {ask}"), "tool echo over".into()] {
                 agent.say(&line);
             }
-            let said: Vec<String> =
-                std::iter::repeat_with(|| agent.line()).take_while(|line| line != "tool over").collect();
+            let said: Vec<String> = std::iter::repeat_with(|| agent.line())
+                .take_while(|line| line != "tool over")
+                .collect();
             let has_it = said.contains(&format!("answer {ask} allow"));
             assert!(!(card && has_it), "{ask} was open and answered");
             if first.is_some() && !was_told {

@@ -106,9 +106,8 @@ fn a_card_that_is_not_raised_again_in_a_whole_turn_is_withdrawn() {
     let approval = life.session.approve("deploy", json!({"to": "c2"})).call("c2").raise().unwrap();
     assert_eq!(phone.pane("s")["asks"].as_array().unwrap().len(), 2);
     life.session.idle();
-    let state = phone.wait_for("one card", |state| {
-        state["panes"][0]["asks"].as_array().unwrap().len() == 1
-    });
+    let state = phone
+        .wait_for("one card", |state| state["panes"][0]["asks"].as_array().unwrap().len() == 1);
     assert_eq!(state["panes"][0]["asks"][0]["id"], approval.id());
     drop(approval);
     phone.wait_for("idle", |state| state["panes"][0]["state"] == "idle");
@@ -188,7 +187,10 @@ fn a_session_that_is_quit_is_history_and_says_what_was_not_taken() {
     assert_eq!(phone.send("s", "one more thing").status, 200);
     life.session.release();
     let rows = phone.get("history").json();
-    assert_eq!((&rows["rows"][0]["id"], &rows["rows"][0]["state"]), (&json!("s"), &json!("closed")));
+    assert_eq!(
+        (&rows["rows"][0]["id"], &rows["rows"][0]["state"]),
+        (&json!("s"), &json!("closed"))
+    );
     let items = phone.get("history/s").json();
     assert_eq!(items["items"][0]["text"], "The session has ended. Not taken: one more thing");
     life.presence.close();

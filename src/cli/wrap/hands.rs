@@ -37,6 +37,9 @@ const KEY_GAP: Duration = Duration::from_millis(120);
 
 /// How long a text from before the agent was started again waits for it to be ready.
 const START: Duration = Duration::from_secs(60);
+/// It is when it has shown something, and its screen stands still for so long. An agent that sets its
+/// terminal up throws away what was typed before.
+const SETTLED: Duration = Duration::from_secs(1);
 /// Between two looks whether it is.
 const START_STEP: Duration = Duration::from_millis(250);
 
@@ -102,7 +105,7 @@ impl Hands {
         while began.elapsed() < START
             && self.session.is_open()
             && !self.session.glance().turn_runs
-            && self.may_type(false).is_err()
+            && !self.may_type(false).is_ok_and(|view| has_settled(&view))
         {
             std::thread::sleep(START_STEP);
         }
@@ -243,6 +246,10 @@ impl Hands {
         }
         Ok(())
     }
+}
+
+fn has_settled(view: &View) -> bool {
+    !view.text.is_empty() && view.last_output.elapsed() >= SETTLED
 }
 
 /// A text that was sent.

@@ -10,8 +10,8 @@ use std::process::{Command, ExitCode};
 use std::time::Duration;
 
 use agent_presence::collie::{
-    self, ActionView, AskInput, AskOption, CallerCheck, Caps, Collie, Core, CoreOptions, FileRecords,
-    Item, Loopback, MemoryHistory, Options, Pane, PaneOptions, PaneState, Tokens,
+    self, ActionView, AskInput, AskOption, CallerCheck, Caps, Collie, Core, CoreOptions,
+    FileRecords, Item, Loopback, MemoryHistory, Options, Pane, PaneOptions, PaneState, Tokens,
 };
 
 #[tokio::main(flavor = "current_thread")]
