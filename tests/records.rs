@@ -56,8 +56,11 @@ fn life(user: &User, program: &str, number: u32) -> Terminal {
     }
     let terminal = Terminal::start(&mut command);
     let phone = user.phone();
-    eventually("a socket", || phone.socket().exists());
-    phone.wait_ready();
+    // The listener of a killed process lives until its last thread is gone.
+    eventually("an answer", || {
+        let hello = try_request(phone.socket(), "GET", "hello", "");
+        hello.is_some_and(|hello| hello.json()["phase"] == "ready")
+    });
     terminal
 }
 

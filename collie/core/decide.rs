@@ -51,6 +51,7 @@ impl Edit<'_> {
             self.effects.verdicts.push((pane_id.into(), id.clone(), waiting, Ok(answer)));
             return Ok(id);
         }
+        self.no_older_answer(pane_id, &id);
         self.will_expire(pane_id, &id, expires);
         let json = Json::of(&view);
         let ask = OpenAsk {

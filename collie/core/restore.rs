@@ -130,10 +130,11 @@ impl Edit<'_> {
     /// Cards whose asker is gone: the phone can answer, and the ask that is raised again has it.
     fn restore_asks(&mut self, pane_id: &str, asks: Vec<AskRecord>) {
         for AskRecord { ask: view, again } in asks {
-            let key = (pane_id.to_owned(), view.id.clone());
-            if self.state.answers.contains_key(&key) || self.was_answered(pane_id, &view) {
+            if self.was_answered(pane_id, &view) {
                 continue;
             }
+            // An answer that is older was to an earlier question of this id.
+            self.no_older_answer(pane_id, &view.id);
             let id = view.id.clone();
             let expires = view.expires_at.as_deref().and_then(from_iso);
             let ask = OpenAsk {
@@ -161,6 +162,14 @@ impl Edit<'_> {
         let at = records.and_then(|records| records.receipts().answered_at(pane_id, &ask.id));
         // Both are written in the same way, so their order is that of their texts.
         at.is_some_and(|at| at >= ask.opened_at)
+    }
+
+    /// A new card is open under this id: what was answered before was for another, and is taken.
+    pub(super) fn no_older_answer(&mut self, pane_id: &str, ask_id: &str) {
+        self.state.answers.remove(&(pane_id.to_owned(), ask_id.to_owned()));
+        if let Some(records) = self.core.records() {
+            records.is_over(pane_id, ask_id);
+        }
     }
 
     pub(super) fn will_expire(&mut self, pane_id: &str, ask_id: &str, expires: Option<SystemTime>) {

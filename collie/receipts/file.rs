@@ -53,8 +53,9 @@ struct Known {
     index: Index,
     /// Begun, and neither kept nor abandoned.
     begun: HashSet<String>,
-    /// By pane and ask.
-    untaken: HashMap<(String, String), StoredAnswer>,
+    /// By pane and ask, each with a number of its own.
+    untaken: HashMap<(String, String), (u64, StoredAnswer)>,
+    answers: u64,
     /// Accepted texts that are not in the chat, the oldest first, and whether the agent was being
     /// given each.
     sends: Vec<(StoredSend, bool)>,
@@ -127,7 +128,9 @@ impl Known {
     }
 
     fn wait(&mut self, answer: StoredAnswer) {
-        self.untaken.insert((answer.pane_id.clone(), answer.ask_id.clone()), answer);
+        self.answers += 1;
+        let key = (answer.pane_id.clone(), answer.ask_id.clone());
+        self.untaken.insert(key, (self.answers, answer));
     }
 
     /// What is known, in as few lines as say it.
@@ -144,7 +147,7 @@ impl Known {
                 lines.push(Line::Taken(key.0, key.1));
             }
         }
-        lines.extend(self.untaken.values().cloned().map(Line::Untaken));
+        lines.extend(self.untaken.values().map(|(_, answer)| Line::Untaken(answer.clone())));
         lines
             .extend(self.sends.iter().cloned().map(|(send, given)| Line::Undelivered(send, given)));
         lines.extend(self.begun.iter().cloned().map(Line::Begin));
@@ -194,6 +197,20 @@ impl FileReceipts {
         let answers = known.index.oldest_first().filter_map(|receipt| receipt.answer.as_ref());
         let answers = answers.filter(|answer| answer.pane_id == pane_id && answer.ask_id == ask_id);
         answers.map(|answer| answer.decided_at.clone()).max()
+    }
+
+    /// The number of the answer to an ask that is not taken yet.
+    pub(crate) fn untaken_number(&self, pane_id: &str, ask_id: &str) -> Option<u64> {
+        let key = (pane_id.to_owned(), ask_id.to_owned());
+        Some(self.known().untaken.get(&key)?.0)
+    }
+
+    /// As `taken`, of the answer of this number alone: meanwhile the ask may have been raised anew.
+    pub(crate) fn taken_if(&self, pane_id: &str, ask_id: &str, number: u64) -> io::Result<()> {
+        if self.untaken_number(pane_id, ask_id) == Some(number) {
+            return self.taken(pane_id, ask_id);
+        }
+        Ok(())
     }
 
     fn append(&self, line: Line, durably: bool) -> io::Result<()> {
@@ -274,7 +291,7 @@ impl ReceiptStore for FileReceipts {
     }
 
     fn untaken(&self) -> Vec<StoredAnswer> {
-        self.known().untaken.values().cloned().collect()
+        self.known().untaken.values().map(|(_, answer)| answer.clone()).collect()
     }
 
     fn giving(&self, request_id: &str) -> io::Result<()> {

@@ -22,8 +22,9 @@ const SLACK: u64 = 1024 * 1024;
 pub(super) struct Chat {
     log: Log,
     path: PathBuf,
-    /// Only the sizes of the items.
-    kept: Kept<()>,
+    /// How much of it was of use when that was looked at last. The items themselves are not kept here:
+    /// there may be many chats.
+    useful: u64,
 }
 
 #[derive(Serialize)]
@@ -88,30 +89,27 @@ impl Chat {
     pub(super) fn open(path: &Path) -> io::Result<Self> {
         let mut kept = Kept::new();
         let log = Log::open(path, KIND, |record| kept.take(record, |_| ()))?;
-        let mut chat = Self { log, path: path.to_owned(), kept };
+        let mut chat = Self { log, path: path.to_owned(), useful: kept.bytes as u64 };
         chat.tidy()?;
         Ok(chat)
     }
 
-    pub(super) fn append(&mut self, id: &str, item: &Json) -> io::Result<()> {
+    pub(super) fn append(&mut self, item: &Json) -> io::Result<()> {
         self.log.append(&Line::Item(item.raw()), false)?;
-        self.kept.put(id, item.raw().get().len(), ());
         self.tidy()
     }
 
-    /// How many items it has.
-    pub(super) fn len(&self) -> usize {
-        self.kept.items.len()
-    }
-
+    /// Writes it anew where most of it is of no use, so that each byte is written three times at most.
     fn tidy(&mut self) -> io::Result<()> {
-        if self.log.bytes() <= SLACK + 2 * self.kept.bytes as u64 && !self.log.is_damaged() {
+        if self.log.bytes() <= SLACK + 2 * self.useful && !self.log.is_damaged() {
             return Ok(());
         }
         let ChatRecord { items, dropped_start } = read(&self.path)?;
         let dropped = dropped_start.then_some(Line::Dropped(true));
         let items = items.iter().map(|(_, item)| Line::Item(item.raw()));
-        self.log.rewrite(dropped.into_iter().chain(items))
+        self.log.rewrite(dropped.into_iter().chain(items))?;
+        self.useful = self.log.bytes();
+        Ok(())
     }
 }
 

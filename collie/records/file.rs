@@ -1,6 +1,6 @@
 //! Records in a folder.
 
-use std::collections::{HashMap, HashSet, VecDeque};
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
 use std::io;
@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{self, Receiver, Sender};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime};
+use std::time::{Duration, Instant, SystemTime};
 
-use super::writer::{Entry, Index, Line, Note, Writer};
+use super::writer::{Entry, GRACE, Index, Line, Note, Taken, Writer};
 use super::{ChatRecord, PaneRecord, chat};
 use crate::collie::core::Json;
 use crate::collie::history::{History, HistoryPage, part};
@@ -128,7 +128,7 @@ impl FileRecords {
             chats: HashMap::new(),
             partials: HashMap::new(),
             partials_due: None,
-            taken: VecDeque::new(),
+            taken: Vec::new(),
         };
         if writer.panes.is_damaged() || lines > 1000 + 2 * lock(&index).len() {
             writer.rewrite_panes();
@@ -174,12 +174,8 @@ impl FileRecords {
     /// Notes what is true of a conversation now.
     pub(crate) fn put_pane(&self, record: PaneRecord) {
         {
-            let mut index = lock(&self.index);
-            let entry = index
-                .entry(record.session_id.clone())
-                .or_insert_with(|| Entry { record: record.clone(), is_uncounted: false });
-            let items = entry.record.items;
-            entry.record = PaneRecord { items, ..record.clone() };
+            let entry = Entry { record: record.clone(), is_uncounted: true };
+            lock(&self.index).insert(record.session_id.clone(), entry);
         }
         self.note(Note::Pane(record));
     }
@@ -195,9 +191,22 @@ impl FileRecords {
         self.note(Note::Item { session_id, id, item, partial });
     }
 
-    /// Notes that the agent has an answer.
+    /// Notes that the agent has the answer to an ask.
     pub(crate) fn taken(&self, pane_id: &str, ask_id: &str) {
-        self.note(Note::Taken(pane_id.to_owned(), ask_id.to_owned()));
+        self.taken_after(pane_id, ask_id, GRACE);
+    }
+
+    /// Notes that the answer to an ask, if there is one, is for no ask that is raised later.
+    pub(crate) fn is_over(&self, pane_id: &str, ask_id: &str) {
+        self.taken_after(pane_id, ask_id, Duration::ZERO);
+    }
+
+    fn taken_after(&self, pane_id: &str, ask_id: &str, after: Duration) {
+        if let Some(number) = self.receipts.untaken_number(pane_id, ask_id) {
+            let (pane_id, ask_id) = (pane_id.to_owned(), ask_id.to_owned());
+            let at = Instant::now() + after;
+            self.note(Note::Taken(Taken { pane_id, ask_id, number, at }));
+        }
     }
 
     /// Notes a change of a receipt that need not be durable.
@@ -240,7 +249,6 @@ impl FileRecords {
             let counted = chat::count(&chat_path(&self.folder.join("chat"), &session_id));
             if let (Ok(items), Some(entry)) = (counted, lock(&self.index).get_mut(&session_id)) {
                 entry.record.items = items;
-                entry.is_uncounted = false;
             }
         }
         let index = lock(&self.index);

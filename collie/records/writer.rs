@@ -1,7 +1,7 @@
 //! The thread that writes what nobody waits for: who notes something may hold the core's lock, and may
 //! be the agent.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -15,14 +15,14 @@ use super::PaneRecord;
 use super::chat::Chat;
 use crate::collie::core::Json;
 use crate::collie::log::Log;
-use crate::collie::receipts::{FileReceipts, ReceiptStore as _};
+use crate::collie::receipts::FileReceipts;
 use crate::collie::trouble::Trouble;
 
 /// How often a text that grows is written.
 const PARTIAL_PAUSE: Duration = Duration::from_secs(1);
 /// How long the agent has an answer before it counts as taken. Between its having the answer and its
 /// having noted what it did with it, it may end: then it asks again, and is to have it again.
-const GRACE: Duration = Duration::from_secs(2);
+pub(super) const GRACE: Duration = Duration::from_secs(2);
 /// How often a disk that has failed is tried again.
 const RETRY: Duration = Duration::from_secs(10);
 
@@ -36,12 +36,20 @@ pub(super) enum Note {
         /// Its text still grows.
         partial: bool,
     },
-    /// The agent has the answer to an ask of a pane.
-    Taken(String, String),
+    /// The agent has an answer.
+    Taken(Taken),
     /// A change of a receipt that need not be durable.
     Receipt(Box<dyn FnOnce(&FileReceipts) -> io::Result<()> + Send>),
     /// Tells when everything before it is written.
     Flush(SyncSender<()>),
+}
+
+/// An answer to an ask of a pane, by its number, and when it counts as taken.
+pub(super) struct Taken {
+    pub(super) pane_id: String,
+    pub(super) ask_id: String,
+    pub(super) number: u64,
+    pub(super) at: Instant,
 }
 
 /// A line of the log of conversations.
@@ -57,7 +65,7 @@ pub(super) type Index = HashMap<String, Entry>;
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub(super) record: PaneRecord,
-    /// The process ended while it was open, so its items are to be counted.
+    /// It is open, or was when the process ended: its items are to be counted.
     pub(super) is_uncounted: bool,
 }
 
@@ -75,15 +83,15 @@ pub(super) struct Writer {
     /// The newest text of each item that grows.
     pub(super) partials: HashMap<(Arc<str>, String), Json>,
     pub(super) partials_due: Option<Instant>,
-    /// Answers that the agent has had since a moment ago, by pane and ask, and until when.
-    pub(super) taken: VecDeque<(Instant, String, String)>,
+    /// Answers that the agent has had since a moment ago.
+    pub(super) taken: Vec<Taken>,
 }
 
 impl Writer {
     /// Writes until nobody can note anything any more.
     pub(super) fn run(mut self, notes: &Receiver<Note>) {
         loop {
-            let due = self.partials_due.into_iter().chain(self.taken.front().map(|taken| taken.0));
+            let due = self.partials_due.into_iter().chain(self.taken.iter().map(|taken| taken.at));
             let next = match due.min() {
                 None => notes.recv().map_err(|_| RecvTimeoutError::Disconnected),
                 Some(at) => notes.recv_timeout(at.saturating_duration_since(Instant::now())),
@@ -103,10 +111,11 @@ impl Writer {
         if self.partials_due.is_some_and(|at| at <= now) {
             self.write_partials();
         }
-        while self.taken.front().is_some_and(|(at, ..)| *at <= now)
-            && let Some((_, pane, ask)) = self.taken.pop_front()
-        {
-            self.told(self.receipts.taken(&pane, &ask));
+        let (due, not_yet): (Vec<Taken>, _) =
+            std::mem::take(&mut self.taken).into_iter().partition(|taken| taken.at <= now);
+        self.taken = not_yet;
+        for Taken { pane_id, ask_id, number, .. } in due {
+            self.told(self.receipts.taken_if(&pane_id, &ask_id, number));
         }
     }
 
@@ -121,10 +130,10 @@ impl Writer {
                 } else {
                     let key = (session_id, id);
                     self.partials.remove(&key);
-                    self.item(&key.0, &key.1, &item);
+                    self.item(&key.0, &item);
                 }
             }
-            Note::Taken(pane, ask) => self.taken.push_back((Instant::now() + GRACE, pane, ask)),
+            Note::Taken(taken) => self.taken.push(taken),
             Note::Receipt(change) => self.told(change(&self.receipts)),
             Note::Flush(done) => {
                 self.write_partials();
@@ -136,17 +145,17 @@ impl Writer {
 
     fn write_partials(&mut self) {
         self.partials_due = None;
-        for ((session_id, id), item) in std::mem::take(&mut self.partials) {
-            self.item(&session_id, &id, &item);
+        for ((session_id, _), item) in std::mem::take(&mut self.partials) {
+            self.item(&session_id, &item);
         }
     }
 
-    fn item(&mut self, session_id: &Arc<str>, id: &str, item: &Json) {
-        let written = self.append_item(session_id, id, item);
+    fn item(&mut self, session_id: &Arc<str>, item: &Json) {
+        let written = self.append_item(session_id, item);
         self.told(written);
     }
 
-    fn append_item(&mut self, session_id: &Arc<str>, id: &str, item: &Json) -> io::Result<()> {
+    fn append_item(&mut self, session_id: &Arc<str>, item: &Json) -> io::Result<()> {
         let chat = match self.chats.get_mut(session_id) {
             Some(chat) => chat,
             None => {
@@ -154,23 +163,24 @@ impl Writer {
                 self.chats.entry(session_id.clone()).or_insert(chat)
             }
         };
-        chat.append(id, item)?;
-        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = index.get_mut(&**session_id) {
-            entry.record.items = chat.len();
-            entry.is_uncounted = false;
-        }
-        Ok(())
+        chat.append(item)
     }
 
     fn pane(&mut self, mut record: PaneRecord) {
+        let mut counted = None;
         if !record.is_open {
+            self.write_partials();
             // It is opened again if more is said.
             self.chats.remove(record.session_id.as_str());
+            let path = super::file::chat_path(&self.chat_folder, &record.session_id);
+            counted = super::chat::count(&path).ok();
         }
-        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(entry) = index.get(&record.session_id) {
-            record.items = entry.record.items;
+        let mut index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if let (Some(items), Some(entry)) = (counted, index.get_mut(&record.session_id)) {
+            record.items = items;
+            entry.record.items = items;
+            // Unless it was opened again meanwhile.
+            entry.is_uncounted = entry.record.is_open;
         }
         let all = || index.values().map(|entry| Line::Pane(entry.record.clone()));
         let written = match self.failed_at {

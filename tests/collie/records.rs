@@ -376,13 +376,20 @@ async fn check_damaged(at: &Path, what: &str) {
     end(rig).await;
 }
 
+/// The places that are tried in a file: each with `RECORDS_EVERY=1`, which takes minutes; some of them
+/// unless said. The logs themselves are tried at each in `collie/log.rs`.
+fn places(text: &[u8]) -> impl Iterator<Item = usize> {
+    let every = std::env::var("RECORDS_EVERY").ok().and_then(|every| every.parse().ok());
+    (0..text.len()).step_by(every.unwrap_or(13))
+}
+
 #[tokio::test]
 async fn records_that_are_torn_at_any_byte_serve_nothing_wrong() {
     let life = folder();
     let files = small_life(life.path()).await;
     let folder = quick_folder();
     for (torn, (name, text)) in files.iter().enumerate() {
-        for length in 0..text.len() {
+        for length in places(text) {
             let at = folder.path().join(format!("{torn}-{length}"));
             let mut files = files.clone();
             files[torn].1.truncate(length);
@@ -399,7 +406,7 @@ async fn records_with_a_flipped_bit_at_any_byte_serve_nothing_wrong() {
     let files = small_life(life.path()).await;
     let folder = quick_folder();
     for (flipped, (name, text)) in files.iter().enumerate() {
-        for place in 0..text.len() {
+        for place in places(text) {
             let at = folder.path().join(format!("{flipped}-{place}"));
             let mut files = files.clone();
             files[flipped].1[place] ^= 1 << (place % 8);
@@ -407,5 +414,178 @@ async fn records_with_a_flipped_bit_at_any_byte_serve_nothing_wrong() {
             check_damaged(&at, &format!("{} flipped at {place}", name.display())).await;
             fs::remove_dir_all(&at).unwrap();
         }
+    }
+}
+
+/// The length of the one chat.
+fn chat_length(folder: &Path) -> u64 {
+    let mut files = folder.join("records/chat").read_dir().unwrap();
+    files.next().unwrap().unwrap().metadata().unwrap().len()
+}
+
+#[tokio::test]
+async fn n069_n135_a_chat_keeps_its_newest_items_and_its_file_stays_short() {
+    let folder = folder();
+    let rig = Rig::with(options(folder.path()));
+    for number in 0..2100 {
+        rig.pane.reply(&format!("r{number}"), &number.to_string()).unwrap();
+    }
+    for number in 0..5000 {
+        rig.pane.reply("r2099", &format!("{number} {}", "x".repeat(1000))).unwrap();
+    }
+    assert_eq!(rig.get("history").await.json["rows"][0]["items"], 2000);
+    assert!(chat_length(folder.path()) < 2 * 1024 * 1024, "{}", chat_length(folder.path()));
+    end(rig).await;
+    let rig = Rig::with(options(folder.path()));
+    let view = rig.view().await;
+    let texts = texts(&view["items"]);
+    assert_eq!((texts.len(), &*texts[0], &view["droppedStart"]), (2000, "100", &json!(true)));
+    assert!(texts[1999].starts_with("4999 "));
+    // Big items count by their size.
+    for number in 0..1000 {
+        rig.pane.reply(&format!("big{number}"), &"y".repeat(20_000)).unwrap();
+    }
+    rig.get("history").await;
+    assert!(chat_length(folder.path()) < 18 * 1024 * 1024, "{}", chat_length(folder.path()));
+    end(rig).await;
+    let rig = Rig::with(options(folder.path()));
+    let kept = rig.view().await["items"].as_array().unwrap().len();
+    assert!((400..=420).contains(&kept), "{kept} of 20 KB in 8 MiB");
+}
+
+/// A clock that stands.
+#[derive(Debug)]
+struct At(std::time::SystemTime);
+
+impl agent_presence::Clock for At {
+    fn now(&self) -> std::time::SystemTime {
+        self.0
+    }
+}
+
+#[tokio::test]
+async fn a_conversation_goes_thirty_days_after_its_last_word() {
+    let folder = folder();
+    let days = |days: u64| std::time::SystemTime::now() - Duration::from_secs(days * 24 * 3600);
+    for (session, age) in [("old", 31), ("young", 29)] {
+        let clock = Arc::new(At(days(age)));
+        let rig = Rig::with(CoreOptions { clock, ..options(folder.path()) });
+        let pane = add_pane(&rig.core, session);
+        pane.reply("r", session).unwrap();
+        pane.close();
+        drop(pane);
+        end(rig).await;
+        for file in folder.path().join("records/chat").read_dir().unwrap() {
+            let file = fs::File::options().write(true).open(file.unwrap().path()).unwrap();
+            let said = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(said.min(days(age))).unwrap();
+        }
+    }
+    let rig = Rig::with(options(folder.path()));
+    let rows = rig.get("history").await.json["rows"].as_array().unwrap().clone();
+    let ids: HashSet<_> = rows.iter().map(|row| row["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, HashSet::from(["young", "p"]));
+    assert_eq!(folder.path().join("records/chat").read_dir().unwrap().count(), 1);
+}
+
+/// Numbers that look random, and are the same for the same seed.
+struct Dice(u64);
+
+impl Dice {
+    fn roll(&mut self, sides: u64) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0 % sides
+    }
+}
+
+/// What must be true of a conversation, whatever ends.
+#[derive(Default)]
+struct Model {
+    /// In the order of their first appearance.
+    items: Vec<(String, String)>,
+    /// The cards, oldest first.
+    open: Vec<String>,
+    /// Answered while nobody waited.
+    answered: HashSet<String>,
+    /// Given to the agent a moment ago: if it ends now, it is to have it again.
+    given: HashSet<String>,
+    requests: u64,
+}
+
+impl Model {
+    fn say(&mut self, id: String, text: String) {
+        match self.items.iter_mut().find(|item| item.0 == id) {
+            Some(item) => item.1 = text,
+            None => self.items.push((id, text)),
+        }
+    }
+}
+
+async fn one_history(seed: u64, at: &Path) {
+    let mut dice = Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut model = Model::default();
+    let mut rig = Rig::with(options(at));
+    let mut waited: HashSet<String> = HashSet::new();
+    for step in 0..40 {
+        let id = format!("q{}", dice.roll(3));
+        match dice.roll(8) {
+            0..=2 => {
+                let (id, text) = (format!("i{}", dice.roll(5)), format!("step {step}"));
+                rig.pane.reply(&id, &text).unwrap();
+                model.say(id, text);
+            }
+            3 => {
+                let (answers, told) = verdict();
+                let raised = rig.pane.ask_with(AskInput::approval("May I?").id(&id), told);
+                assert_eq!(raised.is_err(), waited.contains(&id), "{seed} {step}");
+                let has_it = !answers.lock().unwrap().is_empty();
+                assert_eq!(has_it, model.answered.remove(&id), "{seed} {step}: once, and not lost");
+                if has_it {
+                    model.given.insert(id.clone());
+                } else if raised.is_ok() {
+                    // A new question.
+                    model.given.remove(&id);
+                }
+                if raised.is_ok() && !has_it {
+                    waited.insert(id.clone());
+                    if !model.open.contains(&id) {
+                        model.open.push(id);
+                    }
+                }
+            }
+            4 | 5 => {
+                model.requests += 1;
+                let status = allow(&rig, &id, &format!("r{}", model.requests)).await;
+                assert_eq!(status == 200, model.open.contains(&id), "{seed} {step}");
+                model.open.retain(|open| *open != id);
+                if status == 200 && waited.remove(&id) {
+                    model.given.insert(id);
+                } else if status == 200 {
+                    model.answered.insert(id);
+                }
+            }
+            _ => {
+                end(rig).await;
+                (rig, waited) = (Rig::with(options(at)), HashSet::new());
+                model.answered.extend(model.given.drain());
+            }
+        }
+        let view = rig.view().await;
+        assert_eq!(ask_ids(&view), model.open, "{seed} {step}");
+        let expected: Vec<_> = model.items.iter().map(|item| item.1.clone()).collect();
+        assert_eq!(texts(&view["items"]), expected, "{seed} {step}");
+    }
+    end(rig).await;
+}
+
+/// `RECORDS_MODEL_RUNS` sets how many histories are tried.
+#[tokio::test]
+async fn a_conversation_is_the_same_whenever_its_process_ends() {
+    let runs = std::env::var("RECORDS_MODEL_RUNS").ok().and_then(|runs| runs.parse().ok());
+    for seed in 1..=runs.unwrap_or(40) {
+        let folder = quick_folder();
+        one_history(seed, folder.path()).await;
     }
 }
