@@ -2,6 +2,7 @@
 //! killed at a random moment.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
+#![allow(clippy::print_stdout, reason = "what a run by hand counts")]
 #![allow(dead_code, reason = "a part of the user is for other tests")]
 
 mod support;
@@ -82,8 +83,11 @@ fn kill_all(terminal: Terminal) {
 }
 
 fn kill_each(terminal: Terminal, pids: &[u32]) {
-    for &pid in pids {
-        let _ = kill(Pid::from_raw(pid.cast_signed()), Signal::SIGKILL);
+    // Stopped first, so that none sees the end of another.
+    for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
+        for &pid in pids {
+            let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
+        }
     }
     drop(terminal);
     eventually("the end of all", || !pids.iter().any(|&pid| is_alive(pid)));

@@ -49,7 +49,10 @@ impl Core {
     /// Gives the agent what it had accepted before this start and not taken. It runs on a task: the
     /// agent may let it wait.
     pub(super) fn give_sends(&self) {
-        let sends = self.edit(|edit| edit.take_due_sends());
+        let sends = self.edit(|edit| {
+            let none = edit.state.sends.is_empty() || edit.state.phase != Phase::Ready;
+            if none { Vec::new() } else { edit.take_due_sends() }
+        });
         if sends.is_empty() {
             return;
         }
@@ -265,9 +268,6 @@ impl Edit<'_> {
 
     /// The texts from before that can be given to the agent now, in their order.
     fn take_due_sends(&mut self) -> Vec<StoredSend> {
-        if self.state.phase != Phase::Ready || self.state.sends.is_empty() {
-            return Vec::new();
-        }
         // An open ask refuses a text, so it waits for its end.
         let panes = &self.state.panes;
         let can_be_given =

@@ -1,5 +1,6 @@
 //! Records in a folder.
 
+use std::cmp::Reverse;
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::fs;
@@ -331,7 +332,7 @@ fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) {
             (last, file.map_or(0, |file| file.len()), record.session_id.clone())
         })
         .collect();
-    found.sort_by(|one, other| other.0.cmp(&one.0));
+    found.sort_by_key(|found| Reverse(found.0));
     let mut bytes = 0;
     for (place, (last, size, session_id)) in found.into_iter().enumerate() {
         bytes += size;

@@ -1,7 +1,7 @@
 //! The thread that writes what nobody waits for: who notes something may hold the core's lock, and may
 //! be the agent.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, hash_map};
 use std::io;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -39,10 +39,12 @@ pub(super) enum Note {
     /// The agent has an answer.
     Taken(Taken),
     /// A change of a receipt that need not be durable.
-    Receipt(Box<dyn FnOnce(&FileReceipts) -> io::Result<()> + Send>),
+    Receipt(ReceiptChange),
     /// Tells when everything before it is written.
     Flush(SyncSender<()>),
 }
+
+pub(super) type ReceiptChange = Box<dyn FnOnce(&FileReceipts) -> io::Result<()> + Send>;
 
 /// An answer to an ask of a pane, by its number, and when it counts as taken.
 pub(super) struct Taken {
@@ -156,11 +158,11 @@ impl Writer {
     }
 
     fn append_item(&mut self, session_id: &Arc<str>, item: &Json) -> io::Result<()> {
-        let chat = match self.chats.get_mut(session_id) {
-            Some(chat) => chat,
-            None => {
-                let chat = Chat::open(&super::file::chat_path(&self.chat_folder, session_id))?;
-                self.chats.entry(session_id.clone()).or_insert(chat)
+        let chat = match self.chats.entry(session_id.clone()) {
+            hash_map::Entry::Occupied(open) => open.into_mut(),
+            hash_map::Entry::Vacant(place) => {
+                let path = super::file::chat_path(&self.chat_folder, session_id);
+                place.insert(Chat::open(&path)?)
             }
         };
         chat.append(item)

@@ -34,9 +34,8 @@ impl Keeping {
                 // A socket has one server at a time, and so have its records. The path itself may be
                 // longer than the name of a file.
                 let digest = Sha256::digest(socket.as_os_str().as_encoded_bytes());
-                let name: String =
-                    digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-                Ok(Some(state.join("collie").join(name)))
+                let name = digest.iter().take(8).fold(0, |all, &byte| (all << 8) | u64::from(byte));
+                Ok(Some(state.join("collie").join(format!("{name:016x}"))))
             }
         }
     }
