@@ -366,7 +366,7 @@ mod tests {
         for length in 0..whole.len() {
             fs::write(&path, &whole[..length]).unwrap();
             let (mut log, read) = open(&path);
-            let lines = whole[..length].iter().filter(|&&byte| byte == b'\n').count();
+            let lines = memchr::memchr_iter(b'\n', &whole[..length]).count();
             assert_eq!(read, [1, 2, 3][..lines.saturating_sub(1)], "torn at {length}");
             assert!(!log.is_damaged());
             log.append(&One { one: 9 }, false).unwrap();

@@ -152,5 +152,5 @@ fn size(at: &Path) -> u64 {
 }
 
 fn receipts_of(at: &Path) -> usize {
-    fs::read(at.join("receipts")).unwrap().iter().filter(|&&byte| byte == b'\n').count()
+    fs::read_to_string(at.join("receipts")).unwrap().lines().count()
 }
