@@ -30,6 +30,7 @@ pub struct AskInput {
     tool: Option<String>,
     push: Option<Push>,
     expiry: Option<Expiry>,
+    again: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -72,6 +73,7 @@ impl AskInput {
             tool: None,
             push: None,
             expiry: None,
+            again: true,
         }
     }
 
@@ -171,6 +173,16 @@ impl AskInput {
         Self { expiry: Some(Expiry::After(after)), ..self }
     }
 
+    /// Its id is new each time, so that it cannot be raised again: where there are
+    /// [records](super::FileRecords), its card ends with the process.
+    pub fn only_now(self) -> Self {
+        Self { again: false, ..self }
+    }
+
+    pub(crate) fn can_come_again(&self) -> bool {
+        self.again
+    }
+
     /// The ask as the phone sees it, and when it expires.
     pub(crate) fn prepared(
         self,
@@ -246,6 +258,13 @@ fn hash_of(ask: &AskView) -> String {
     }
     // The maps of serde_json are sorted, so this text is canonical.
     digest_hex(&[to_json(&value).as_bytes()])
+}
+
+/// Over the words that a person sees: an ask of the same id and the same words is the same question,
+/// whenever it was raised and whenever it expires.
+pub(crate) fn question_of(ask: &AskView) -> String {
+    let words = serde_json::json!([ask.id, ask.kind, ask.title, ask.reason, ask.tool]);
+    digest_hex(&[to_json(&words).as_bytes()])
 }
 
 /// Cuts and cleans the words of an ask, and remembers whether all stayed as they were written.

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::core::Core;
 use super::pane::Pane;
@@ -56,6 +57,30 @@ pub struct SendRequest {
     pub turn_id: Option<String>,
     /// A turn runs, so the text is kept for its end.
     pub queued: bool,
+    /// It was accepted and [deferred](Self::defer) before this start, and is given again: the phone
+    /// has its answer.
+    pub again: bool,
+    pub(crate) deferred: Deferred,
+}
+
+impl SendRequest {
+    /// Says that the text, once it is accepted, may wait in the agent until its `user` item is shown. If
+    /// the process ends before that, the text is given again after the restart, under the same request
+    /// id: as soon as its pane is placed and no ask is open in it. This needs
+    /// [records](super::FileRecords).
+    pub fn defer(&self) {
+        self.deferred.0.store(true, Ordering::Relaxed);
+    }
+}
+
+/// Whether a text may wait in the agent.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Deferred(Arc<AtomicBool>);
+
+impl Deferred {
+    pub(crate) fn is_said(&self) -> bool {
+        self.0.load(Ordering::Relaxed)
+    }
 }
 
 /// A turn is to be stopped.

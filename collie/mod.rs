@@ -42,12 +42,15 @@ mod hooks;
 mod id;
 mod item;
 mod layout;
-mod lines;
+mod log;
+mod newest;
 mod pane;
 mod receipts;
+mod records;
 mod rule;
 mod serve;
 mod time;
+mod trouble;
 mod waiter;
 pub mod wire;
 
@@ -55,7 +58,7 @@ pub use answer::{Answer, AskClosed};
 pub use approval::{Approval, approval_of, arguments_view, call_summary};
 pub use ask::{AskError, AskInput};
 pub use core::{Caller, Core, CoreOptions, Request, Response, Warn};
-pub use history::{FileHistory, History, HistoryPage, MemoryHistory};
+pub use history::{History, HistoryPage, MemoryHistory};
 pub use hooks::{
     ActionRequest, CloseRequest, HookError, Hooks, NoHooks, RenameRequest, ReopenRequest,
     SendRequest, SharedHooks, StartRequest, StopRequest,
@@ -65,8 +68,9 @@ pub use layout::{Tab, Workspace};
 pub use pane::{Pane, PaneEdit, PaneError, PaneOptions, SessionId};
 pub use receipts::{
     FileReceipts, Lookup, MemoryReceipts, RECEIPTS_PER_GROUP, Receipt, ReceiptGroup, ReceiptStore,
-    StoredAnswer,
+    StoredAnswer, StoredSend,
 };
+pub use records::FileRecords;
 pub use rule::RuleError;
 pub use serve::{
     Collie, Loopback, OpenError, Options, Tokens, open, serve_loopback, serve_private,

@@ -101,6 +101,7 @@ impl Pane {
                 decided: VecDeque::new(),
                 actions: Vec::new(),
                 items: Items::default(),
+                has_unread_chat: false,
                 tail,
                 partials: HashMap::new(),
                 lock: Arc::default(),
@@ -294,6 +295,21 @@ impl Pane {
         self.edit(|edit| edit.withdraw(ask_id));
     }
 
+    /// The agent has an answer that [`PaneEdit::ask_told`] told of.
+    pub(crate) fn answer_taken(&self, ask_id: &str) {
+        self.core.answer_taken(&self.id, ask_id);
+    }
+
+    /// The agent is being given a text that it had [deferred](super::SendRequest::defer).
+    pub(crate) fn giving(&self, request_id: &str) {
+        self.core.edit(|edit| edit.giving(request_id));
+    }
+
+    /// A text that the agent had deferred was refused, and the chat says so.
+    pub(crate) fn not_taken(&self, request_id: &str) {
+        self.core.edit(|edit| edit.delivered(request_id));
+    }
+
     /// Sets the title, cut to 256 bytes.
     pub fn title(&self, title: &str) {
         self.edit(|edit| edit.title(title));
@@ -407,6 +423,30 @@ impl PaneEdit<'_, '_> {
         decided: impl FnOnce(Result<Answer, AskClosed>) + Send + 'static,
     ) -> Result<String, AskError> {
         self.edit.raise(self.id, input, Waiting::Callback(Box::new(decided)))
+    }
+
+    /// As [`ask_with`](Self::ask_with), but `decided` is only told: an answer counts as taken once
+    /// [`Pane::answer_taken`] says so.
+    pub(crate) fn ask_told(
+        &mut self,
+        input: AskInput,
+        decided: impl FnOnce(Result<Answer, AskClosed>) + Send + 'static,
+    ) -> Result<String, AskError> {
+        self.edit.raise(self.id, input, Waiting::Told(Box::new(decided)))
+    }
+
+    /// The open asks from before this start that are not raised again yet: id and title.
+    pub(crate) fn asks_from_before(&self) -> Vec<(String, String)> {
+        self.edit.asks_from_before(self.id)
+    }
+
+    /// Calls `ended` when an ask from before this start is answered, closed or raised again.
+    pub(crate) fn watch_from_before(
+        &mut self,
+        ask_id: &str,
+        ended: impl FnOnce() + Send + 'static,
+    ) {
+        self.edit.watch_from_before(self.id, ask_id, Box::new(ended));
     }
 
     /// As [`Pane::withdraw`].

@@ -30,7 +30,14 @@ pub struct Ask {
 pub(crate) enum Waiting {
     Future(Arc<Waiter>),
     Callback(Box<dyn FnOnce(Verdict) + Send>),
+    /// The same, but who is told says later whether the answer was taken.
+    Told(Box<dyn FnOnce(Verdict) + Send>),
+    /// Nobody: who asked ended before this start. An answer waits for the ask to be raised again.
+    FromBefore(Option<Watch>),
 }
+
+/// Is told that an ask from before this start is no more, or is raised again.
+pub(crate) type Watch = Box<dyn FnOnce() + Send>;
 
 #[derive(Debug, Default)]
 pub(crate) struct Waiter {
@@ -52,6 +59,10 @@ impl Waiter {
 }
 
 impl Waiting {
+    pub(crate) fn is_from_before(&self) -> bool {
+        matches!(self, Self::FromBefore(_))
+    }
+
     /// Tells the verdict; gives whether somebody is sure to have it now. A future may have been
     /// dropped, or may never be polled again: it says itself when its answer was taken.
     pub(crate) fn tell(self, verdict: Verdict) -> bool {
@@ -59,6 +70,16 @@ impl Waiting {
             Self::Callback(callback) => {
                 callback(verdict);
                 true
+            }
+            Self::Told(callback) => {
+                callback(verdict);
+                false
+            }
+            Self::FromBefore(watch) => {
+                if let Some(watch) = watch {
+                    watch();
+                }
+                false
             }
             Self::Future(waiter) => {
                 let waker = {
@@ -82,6 +103,8 @@ impl fmt::Debug for Waiting {
         formatter.write_str(match self {
             Self::Future(_) => "Future",
             Self::Callback(_) => "Callback",
+            Self::Told(_) => "Told",
+            Self::FromBefore(_) => "FromBefore",
         })
     }
 }

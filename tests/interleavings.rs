@@ -19,6 +19,16 @@ mod presence;
 #[path = "../src/session/mod.rs"]
 mod session;
 
+/// Loom wants every run to be the same.
+mod os {
+    pub(crate) mod random {
+        #[expect(clippy::unnecessary_wraps, reason = "as the real one")]
+        pub(crate) fn hex(_bytes: usize) -> std::io::Result<String> {
+            Ok("0".to_owned())
+        }
+    }
+}
+
 /// What the slot is made of, under loom.
 mod sync {
     pub(crate) use loom::sync::{Mutex, MutexGuard};

@@ -10,6 +10,8 @@ mod executors;
 mod inbox;
 #[path = "presence/property.rs"]
 mod property;
+#[path = "presence/records.rs"]
+mod records;
 #[path = "presence/sessions.rs"]
 mod sessions;
 mod support;

@@ -8,7 +8,8 @@ use tokio::sync::OwnedMutexGuard;
 use super::write::RunningWrite;
 use super::{Caller, Core};
 use crate::collie::answer::{Answer, fitting_answer};
-use crate::collie::receipts::{Receipt, ReceiptGroup, StoredAnswer};
+use crate::collie::ask::question_of;
+use crate::collie::receipts::{Receipt, ReceiptGroup, StoredAnswer, StoredSend};
 use crate::collie::time::iso;
 use crate::collie::wire::{DecidedBy, Refusal, Target, Written, to_json};
 
@@ -86,14 +87,15 @@ impl RunningWrite {
             written.decided_by = Some(DecidedBy::Phone);
             written.decided_at = Some(stored.decided_at.clone());
             // The receipt is what decides: after a crash the ask is answered, or nothing was.
-            let kept = self.keep(group, &written, Some(stored)).await;
+            let kept = self.keep(group, &written, Some(stored.clone()), None).await;
             self.core.edit(|edit| match &kept {
-                Ok(()) => edit.answered(&pane, &ask, answer),
+                Ok(()) => edit.answered(answer, stored),
                 Err(_) => edit.unclaim(&pane, &ask),
             });
             return kept.map(|()| written);
         }
         let call = self.core.call_for(action, &self.request_id, &mut written)?;
+        let send = call.send().filter(|_| self.core.records().is_some());
         // If the process ends while the action runs, it must not run again.
         let id = self.request_id.clone();
         self.core.receipts(move |receipts| receipts.begin(&id)).await?;
@@ -103,7 +105,14 @@ impl RunningWrite {
             let _ = self.core.receipts(move |receipts| receipts.abandon(&id)).await;
             return Err(refusal);
         }
-        self.keep(group, &written, None).await.map(|()| written)
+        let send = send.and_then(|(send, deferred)| deferred.is_said().then_some(send));
+        let send = send.filter(|_| !self.core.edit(|edit| edit.is_delivered(&self.request_id)));
+        let waits = send.is_some();
+        self.keep(group, &written, None, send).await?;
+        if waits {
+            self.core.edit(|edit| edit.accepted(&self.request_id));
+        }
+        Ok(written)
     }
 
     async fn keep(
@@ -111,6 +120,7 @@ impl RunningWrite {
         group: ReceiptGroup,
         written: &Written,
         answer: Option<StoredAnswer>,
+        send: Option<StoredSend>,
     ) -> Result<(), Refusal> {
         let receipt = Receipt {
             request_id: self.request_id.clone(),
@@ -118,6 +128,7 @@ impl RunningWrite {
             digest: self.digest.clone(),
             body: to_json(written),
             answer,
+            send,
         };
         self.core.receipts(move |receipts| receipts.put(receipt)).await
     }
@@ -165,7 +176,7 @@ impl RunningWrite {
             let stored = StoredAnswer {
                 pane_id: pane_id.to_owned(),
                 ask_id: ask_id.to_owned(),
-                hash: ask.view.hash.clone(),
+                hash: question_of(&ask.view),
                 value: answer.value.clone(),
                 decided_at: iso(decided_at),
             };

@@ -1,12 +1,14 @@
 //! The writes that a handler or a hook takes: which one, with what, and what follows.
 
+use super::restore::stored;
 use super::{Action, Core};
 use crate::collie::clean::{self, Limit};
 use crate::collie::hooks::{
-    ActionRequest, CloseRequest, Handlers, HookError, RenameRequest, ReopenRequest, SendRequest,
-    StartRequest, StopRequest,
+    ActionRequest, CloseRequest, Deferred, Handlers, HookError, RenameRequest, ReopenRequest,
+    SendRequest, StartRequest, StopRequest,
 };
 use crate::collie::pane::Pane;
+use crate::collie::receipts::StoredSend;
 use crate::collie::wire::{PaneState, Refusal, Target, Written};
 
 /// A call of a pane's handler, or of the hook where the pane has none (N119).
@@ -88,7 +90,9 @@ impl Core {
                 let queued = !steer && state != PaneState::Idle;
                 written.queued = Some(queued);
                 written.turn_id.clone_from(&turn_id);
-                let request = SendRequest { pane, request_id, text, turn_id, queued };
+                let (again, deferred) = (false, Deferred::default());
+                let request =
+                    SendRequest { pane, request_id, text, turn_id, queued, again, deferred };
                 let call = if steer { Call::Steer } else { Call::Send };
                 Ok(call(request, handlers))
             }
@@ -144,6 +148,16 @@ impl Found {
 }
 
 impl Call {
+    /// A text, for the case that the agent lets it wait, and where it says so.
+    pub(super) fn send(&self) -> Option<(StoredSend, Deferred)> {
+        let (request, steer) = match self {
+            Self::Send(request, _) => (request, false),
+            Self::Steer(request, _) => (request, true),
+            _ => return None,
+        };
+        Some((stored(request, steer), request.deferred.clone()))
+    }
+
     pub(super) async fn run(self, core: &Core, written: &mut Written) -> Result<(), Refusal> {
         let hooks = core.shared.options.hooks.get();
         let (taken, what) = match self {

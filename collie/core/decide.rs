@@ -1,13 +1,14 @@
 //! Raising asks, and deciding each of them once.
 
-use tokio::time::Instant;
+use std::time::SystemTime;
 
 use super::edit::Edit;
 use super::items::Json;
-use super::state::{DecidedAsk, Due, OpenAsk, PaneData};
+use super::state::{DecidedAsk, OpenAsk, PaneData};
 use crate::collie::answer::{Answer, AskClosed};
-use crate::collie::ask::{AskError, AskInput};
+use crate::collie::ask::{AskError, AskInput, question_of};
 use crate::collie::id::digest_hex;
+use crate::collie::receipts::StoredAnswer;
 use crate::collie::time::{from_iso, iso};
 use crate::collie::waiter::Waiting;
 use crate::collie::wire::{AskView, Change, DecidedBy, Item};
@@ -16,7 +17,8 @@ use crate::collie::wire::{AskView, Change, DecidedBy, Item};
 const DECIDED_LIMIT: usize = 200;
 
 impl Edit<'_> {
-    /// Raises an ask. An answer to it from before a restart is its verdict at once (N084).
+    /// Raises an ask. An answer to it from before a restart is its verdict at once (N084), and a card
+    /// from before is its card.
     pub(crate) fn raise(
         &mut self,
         pane_id: &str,
@@ -26,40 +28,80 @@ impl Edit<'_> {
         if input.offers_always() && !self.core.shared.options.allow_always {
             return Err(AskError::AllowAlways);
         }
+        let again = input.can_come_again();
         let (view, expires) = input.prepared(pane_id, self.now)?;
         let Some(pane) = self.pane(pane_id) else {
             return Err(AskError::PaneClosed);
         };
         let id = view.id.clone();
-        if pane.ask(&id).is_some() {
-            return Err(AskError::AlreadyOpen { id });
+        if let Some(open) = pane.ask(&id) {
+            if !open.waiting.is_from_before() {
+                return Err(AskError::AlreadyOpen { id });
+            }
+            if question_of(&open.view) == question_of(&view) {
+                self.take_over(pane_id, view, expires, waiting);
+                return Ok(id);
+            }
+            if open.claimed {
+                return Err(AskError::AlreadyOpen { id });
+            }
+            self.decide_without_answer(pane_id, &id, DecidedBy::Program);
         }
         if let Some(answer) = self.answer_from_before(pane_id, &view) {
             self.effects.verdicts.push((pane_id.into(), id.clone(), waiting, Ok(answer)));
             return Ok(id);
         }
-        if let Some(expires) = expires {
-            let left = expires.duration_since(self.now).unwrap_or_default();
-            // An expiry beyond what the clock can count to never comes.
-            if let Some(at) = Instant::now().checked_add(left) {
-                self.due(at, Due::Expiry { pane: pane_id.into(), ask: id.clone() });
-            }
-        }
+        self.no_older_answer(pane_id, &id);
+        self.will_expire(pane_id, &id, expires);
         let json = Json::of(&view);
-        let ask =
-            OpenAsk { view, json: json.clone(), expires, waiting, claimed: false, otherwise: None };
+        let ask = OpenAsk {
+            view,
+            json: json.clone(),
+            expires,
+            waiting,
+            claimed: false,
+            otherwise: None,
+            again,
+        };
         if let Some(pane) = self.pane_mut(pane_id) {
             pane.decided.retain(|decided| decided.id != id);
             pane.asks.push(ask);
         }
         self.event(pane_id, Change::Ask { ask: json });
+        self.keep_pane(pane_id);
         Ok(id)
+    }
+
+    /// The card from before this start becomes the one of the ask that is raised again.
+    fn take_over(
+        &mut self,
+        pane_id: &str,
+        view: AskView,
+        expires: Option<SystemTime>,
+        waiting: Waiting,
+    ) {
+        let id = view.id.clone();
+        let Some(ask) = self.open_ask_mut(pane_id, &id) else { return };
+        let before = std::mem::replace(&mut ask.waiting, waiting);
+        // An answer that is being kept is one to the card as it was.
+        let changed = (ask.view.hash != view.hash && !ask.claimed).then(|| Json::of(&view));
+        if let Some(json) = &changed {
+            (ask.view, ask.json, ask.expires) = (view, json.clone(), expires);
+        }
+        if let Waiting::FromBefore(Some(watch)) = before {
+            self.effects.watches.push(watch);
+        }
+        if let Some(ask) = changed {
+            self.will_expire(pane_id, &id, expires);
+            self.event(pane_id, Change::Ask { ask });
+            self.keep_pane(pane_id);
+        }
     }
 
     fn answer_from_before(&mut self, pane_id: &str, view: &AskView) -> Option<Answer> {
         let key = (pane_id.to_owned(), view.id.clone());
         let stored = self.state.answers.remove(&key)?;
-        if stored.hash != view.hash {
+        if stored.hash != question_of(view) {
             // The same id asks something else now: a person must be asked again.
             self.core.answer_taken(pane_id, &view.id);
             return None;
@@ -87,12 +129,16 @@ impl Edit<'_> {
     }
 
     /// The claim is durable: the phone has decided.
-    pub(super) fn answered(&mut self, pane_id: &str, ask_id: &str, answer: Answer) {
+    pub(super) fn answered(&mut self, answer: Answer, stored: StoredAnswer) {
+        let (pane_id, ask_id) = (&*stored.pane_id.clone(), &*stored.ask_id.clone());
         let at = iso(answer.decided_at);
         let Some(ask) = self.take_ask(pane_id, ask_id, DecidedBy::Phone, &at) else {
             return;
         };
         self.closed_event(pane_id, ask_id, DecidedBy::Phone, at, None);
+        if ask.waiting.is_from_before() {
+            self.state.answers.insert((pane_id.to_owned(), ask_id.to_owned()), stored);
+        }
         self.effects.verdicts.push((pane_id.into(), ask_id.to_owned(), ask.waiting, Ok(answer)));
     }
 
@@ -147,7 +193,7 @@ impl Edit<'_> {
     }
 
     /// Also a closed pane: an ask that was claimed when its pane was closed still has its verdict.
-    fn any_pane_mut(&mut self, pane_id: &str) -> Option<&mut PaneData> {
+    pub(super) fn any_pane_mut(&mut self, pane_id: &str) -> Option<&mut PaneData> {
         let state = &mut *self.state;
         state.touch();
         let pane = match state.panes.get_mut(pane_id) {
@@ -159,13 +205,16 @@ impl Edit<'_> {
     }
 
     fn take_ask(&mut self, pane_id: &str, id: &str, by: DecidedBy, at: &str) -> Option<OpenAsk> {
+        self.effects.something_due |= !self.state.sends.is_empty();
         let pane = self.any_pane_mut(pane_id)?;
         let place = pane.asks.iter().position(|ask| ask.view.id == id)?;
         pane.decided.push_back(DecidedAsk { id: id.to_owned(), by, at: at.to_owned() });
         if pane.decided.len() > DECIDED_LIMIT {
             pane.decided.pop_front();
         }
-        Some(pane.asks.remove(place))
+        let ask = pane.asks.remove(place);
+        self.keep_pane(pane_id);
+        Some(ask)
     }
 
     fn closed_event(

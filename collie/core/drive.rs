@@ -1,4 +1,5 @@
-//! What happens by itself: asks expire, growing texts are written.
+//! What happens by itself: asks expire, growing texts are written, what the agent had accepted before
+//! a restart is given to it.
 
 use std::cmp::Reverse;
 
@@ -14,6 +15,7 @@ impl Core {
     pub async fn drive(&self) {
         loop {
             let next = self.run_due();
+            self.give_sends();
             let earlier = self.shared.earlier.notified();
             match next {
                 None => earlier.await,

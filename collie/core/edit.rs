@@ -11,9 +11,9 @@ use super::items::{Json, Tail};
 use super::state::{Due, PaneData, Partial, State, Tab, Workspace};
 use crate::collie::hooks::Handlers;
 use crate::collie::time::iso;
-use crate::collie::waiter::{Verdict, Waiting};
+use crate::collie::waiter::{Verdict, Waiting, Watch};
 use crate::collie::wire::{
-    ActionView, Change, DecidedBy, Item, PaneState, Phase, StarterView, Target,
+    ActionView, Change, DecidedBy, Item, ItemBody, PaneState, Phase, StarterView, Target,
 };
 
 /// How often the growing text of one item is written (N062).
@@ -28,10 +28,12 @@ pub(crate) struct Edit<'a> {
 }
 
 /// What is to be done after the lock is released.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Effects {
     pub(super) verdicts: Vec<(Arc<str>, String, Waiting, Verdict)>,
-    something_due: bool,
+    /// Who watches an ask from before this start that is no more.
+    pub(super) watches: Vec<Watch>,
+    pub(super) something_due: bool,
 }
 
 impl Effects {
@@ -45,6 +47,7 @@ impl Effects {
                 core.answer_taken(&pane, &ask);
             }
         }
+        self.watches.into_iter().for_each(|watch| watch());
     }
 }
 
@@ -59,6 +62,7 @@ impl<'a> Edit<'a> {
 
     pub(super) fn set_phase(&mut self, phase: Phase) {
         self.state.phase = phase;
+        self.effects.something_due |= !self.state.sends.is_empty();
         self.state.touch();
     }
 
@@ -136,6 +140,7 @@ impl<'a> Edit<'a> {
         let tail = Tail::new(self.core.shared.options.tail_limit, self.state.rev);
         let pane = make(id.clone(), iso(self.now), tail);
         self.insert_pane(tab_id, pane);
+        self.restore(&id);
         id
     }
 
@@ -222,6 +227,7 @@ impl<'a> Edit<'a> {
         }
         self.state.keep_closed(pane);
         self.state.touch();
+        self.keep_pane(pane_id);
     }
 
     /// Brings back the newest pane of a session that this process closed (N123).
@@ -239,6 +245,7 @@ impl<'a> Edit<'a> {
         self.place_tab(&workspace_id, &tab_id, &tab_title);
         self.insert_pane(&tab_id, pane);
         self.event(&id, Change::State { state: PaneState::Idle, turn_id: self.turn_of(&id) });
+        self.keep_pane(&id);
         Some(id)
     }
 
@@ -254,6 +261,7 @@ impl<'a> Edit<'a> {
         {
             title.clone_into(&mut pane.title);
             self.event(pane_id, Change::Title { title: title.to_owned() });
+            self.keep_pane(pane_id);
         }
     }
 
@@ -290,6 +298,9 @@ impl<'a> Edit<'a> {
         }
         let turn_id = pane.turn_id.clone();
         self.event(pane_id, Change::State { state, turn_id });
+        if turn_moves {
+            self.keep_pane(pane_id);
+        }
     }
 
     /// Adds an item that was prepared, or replaces the one of its id.
@@ -331,6 +342,12 @@ impl<'a> Edit<'a> {
             return;
         };
         let json = pane.items.put(item);
+        if let Some(pane) = self.pane(pane_id) {
+            self.keep_item(pane, item, &json);
+        }
+        if let ItemBody::User { request_id: Some(request_id), .. } = &item.body {
+            self.delivered(request_id);
+        }
         self.event(pane_id, Change::Item { item: json });
     }
 

@@ -1,25 +1,37 @@
 //! What the core keeps of one pane's chat: the newest items, and the tail of its events.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::SystemTime;
 
 use serde::{Serialize, Serializer};
 use serde_json::value::RawValue;
 
+use crate::collie::newest::Newest;
+use crate::collie::records::ChatRecord;
 use crate::collie::time::iso;
 use crate::collie::wire::{Change, Event, Item, to_raw};
 
 /// The newest items that a view holds, and that are kept (N135).
-pub(super) const VIEW_LIMIT: usize = 2000;
+pub(crate) const VIEW_LIMIT: usize = 2000;
 
 /// A value as its JSON: written once, then shared by the view and the events, and copied as it is.
 #[derive(Clone, Debug)]
 pub(crate) struct Json(Arc<RawValue>);
 
 impl Json {
-    pub(super) fn of<T: Serialize>(value: &T) -> Self {
+    pub(crate) fn of<T: Serialize>(value: &T) -> Self {
         Self(to_raw(value).into())
+    }
+
+    pub(crate) fn raw(&self) -> &RawValue {
+        &self.0
+    }
+}
+
+impl From<Box<RawValue>> for Json {
+    fn from(value: Box<RawValue>) -> Self {
+        Self(value.into())
     }
 }
 
@@ -30,46 +42,47 @@ impl Serialize for Json {
 }
 
 /// The newest items of a pane, in the order of their first appearance.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(crate) struct Items {
-    kept: VecDeque<(Arc<str>, Json)>,
-    /// How many items were dropped from the front.
-    dropped: usize,
-    /// Where each id is, counted with the dropped ones.
-    places: HashMap<Arc<str>, usize>,
+    newest: Newest<Json>,
+    /// Older ones were left behind before this start.
+    dropped_before: bool,
+}
+
+impl Default for Items {
+    fn default() -> Self {
+        Self { newest: Newest::new(VIEW_LIMIT), dropped_before: false }
+    }
 }
 
 impl Items {
     /// Adds `item`, or replaces the one of its id in place (N060). Gives its JSON.
     pub(super) fn put(&mut self, item: &Item) -> Json {
         let json = Json::of(item);
-        if let Some(kept) = self
-            .places
-            .get(item.id.as_str())
-            .and_then(|place| self.kept.get_mut(place - self.dropped))
-        {
-            kept.1 = json.clone();
-            return json;
-        }
-        let id: Arc<str> = item.id.as_str().into();
-        self.places.insert(id.clone(), self.dropped + self.kept.len());
-        self.kept.push_back((id, json.clone()));
-        if self.kept.len() > VIEW_LIMIT
-            && let Some((oldest, _)) = self.kept.pop_front()
-        {
-            self.places.remove(&oldest);
-            self.dropped += 1;
-        }
+        self.newest.put(&item.id, json.clone());
         json
     }
 
+    /// Puts what was said before this start before it.
+    pub(super) fn put_before(&mut self, before: ChatRecord) {
+        let mut newest = Newest::new(VIEW_LIMIT);
+        for (id, item) in before.items {
+            newest.put(&id, item);
+        }
+        for (id, item) in self.newest.iter() {
+            newest.put(id, item.clone());
+        }
+        self.dropped_before |= before.dropped_start || self.newest.has_dropped();
+        self.newest = newest;
+    }
+
     pub(super) fn newest(&self) -> Vec<&Json> {
-        self.kept.iter().map(|(_, json)| json).collect()
+        self.newest.iter().map(|(_, json)| json).collect()
     }
 
     /// There were older items, which are no longer kept.
     pub(super) fn dropped_start(&self) -> bool {
-        self.dropped > 0
+        self.dropped_before || self.newest.has_dropped()
     }
 }
 

@@ -7,6 +7,7 @@ mod drive;
 mod edit;
 mod items;
 mod read;
+mod restore;
 mod state;
 mod write;
 
@@ -22,6 +23,7 @@ use super::hooks::SharedHooks;
 use super::layout::Workspace;
 use super::pane::Pane;
 use super::receipts::{MemoryReceipts, ReceiptStore};
+use super::records::FileRecords;
 use super::rule::RuleError;
 use super::wire::{
     ActionView, CallerCheck, Caps, Hello, JSON_TYPE, Phase, Refusal, Route, WIRE, to_json,
@@ -30,7 +32,7 @@ use crate::os::clock::{Clock, SystemClock};
 
 pub(crate) use act::Action;
 pub(crate) use edit::Edit;
-pub(crate) use items::Items;
+pub(crate) use items::{Items, Json, VIEW_LIMIT};
 pub(crate) use state::PaneData;
 use state::State;
 
@@ -76,6 +78,9 @@ pub struct CoreOptions {
     pub allow_always: bool,
     /// Where receipts are kept; in memory unless said.
     pub receipts: Arc<dyn ReceiptStore>,
+    /// What outlives the process: nothing unless said. They bring receipts of their own, which are
+    /// used instead of `receipts`, and are the history unless another is [given](Core::history).
+    pub records: Option<FileRecords>,
     /// Gets the lines that a person should see; the log unless said.
     pub warn: Option<Warn>,
     /// The time of day.
@@ -94,6 +99,7 @@ impl Default for CoreOptions {
             tail_limit: 500,
             allow_always: true,
             receipts: Arc::new(MemoryReceipts::new()),
+            records: None,
             warn: None,
             clock: Arc::new(SystemClock),
             hooks: SharedHooks::default(),
@@ -111,6 +117,7 @@ impl fmt::Debug for CoreOptions {
             .field("caller_check", &self.caller_check)
             .field("tail_limit", &self.tail_limit)
             .field("allow_always", &self.allow_always)
+            .field("records", &self.records)
             .finish_non_exhaustive()
     }
 }
@@ -187,9 +194,16 @@ impl Core {
     ///
     /// # Errors
     /// The system gives no randomness.
-    pub fn new(options: CoreOptions) -> io::Result<Self> {
+    pub fn new(mut options: CoreOptions) -> io::Result<Self> {
         let instance = crate::os::random::hex(16)?;
-        let state = State::new(instance.clone(), options.receipts.untaken());
+        if let Some(records) = &options.records {
+            options.receipts = records.receipts();
+        }
+        let receipts = &options.receipts;
+        let mut state = State::new(instance.clone(), receipts.untaken(), receipts.undelivered());
+        if let Some(records) = &options.records {
+            state.history = Some(Arc::new(records.clone()));
+        }
         let shared = Shared {
             state: Mutex::new(state),
             withdrawn: Mutex::default(),
@@ -342,8 +356,24 @@ impl Core {
 
     /// The agent has taken an answer.
     pub(crate) fn answer_taken(&self, pane: &str, ask: &str) {
-        if let Err(error) = self.shared.options.receipts.taken(pane, ask) {
-            tracing::warn!(%error, "an answer may be given once more after a restart");
+        if let Some(records) = &self.shared.options.records {
+            return records.taken(pane, ask);
+        }
+        let (pane, ask) = (pane.to_owned(), ask.to_owned());
+        self.note_in_receipts(move |receipts| receipts.taken(&pane, &ask));
+    }
+
+    /// A change of a receipt that need not be durable. Where there are records, nobody waits for it.
+    fn note_in_receipts(
+        &self,
+        change: impl FnOnce(&dyn ReceiptStore) -> io::Result<()> + Send + 'static,
+    ) {
+        let options = &self.shared.options;
+        if let Some(records) = &options.records {
+            return records.later(|receipts| change(receipts));
+        }
+        if let Err(error) = change(&*options.receipts) {
+            tracing::warn!(%error, "an answer or a text may be given once more after a restart");
         }
     }
 }

@@ -22,6 +22,7 @@ impl Core {
             Read::Hello => Ok(json_response(&self.hello())),
             Read::State => Ok(self.state(if_none_match)),
             Read::Events { pane, page } => {
+                self.restore_chat(&pane).await;
                 let limit = page.limit.unwrap_or(500) as usize;
                 self.events(&pane, page.after.as_deref(), limit)
             }

@@ -1,7 +1,7 @@
 //! Everything that the core knows, behind its one lock.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap, VecDeque};
+use std::collections::{BinaryHeap, HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -12,7 +12,7 @@ use super::items::{Items, Json, Tail};
 use super::write::Outcome;
 use crate::collie::history::DynHistory;
 use crate::collie::hooks::Handlers;
-use crate::collie::receipts::StoredAnswer;
+use crate::collie::receipts::{StoredAnswer, StoredSend};
 use crate::collie::waiter::Waiting;
 use crate::collie::wire::{
     ActionView, AskView, DecidedBy, Item, PaneState, PaneView, Phase, StarterView, StateView,
@@ -37,6 +37,11 @@ pub(super) struct State {
     pub(super) history: Option<Arc<dyn DynHistory>>,
     /// Answers from before a restart that nobody has taken yet.
     pub(super) answers: HashMap<(String, String), StoredAnswer>,
+    /// Texts from before this start that the agent had accepted and not taken, the oldest first, and
+    /// whether it was being given each.
+    pub(super) sends: Vec<(StoredSend, bool)>,
+    /// The requests of texts that the agent has accepted, and that are not in the chat.
+    pub(super) undelivered: HashSet<String>,
     /// The writes that run now, by request id.
     pub(super) running: HashMap<String, Running>,
     /// What happens by itself, the next first.
@@ -71,6 +76,9 @@ pub(super) struct Tab {
 pub(super) struct Running {
     pub(super) digest: String,
     pub(super) outcome: watch::Receiver<Option<Outcome>>,
+    /// The agent was given its text, and the chat has it, before its receipt was kept.
+    pub(super) is_given: bool,
+    pub(super) is_delivered: bool,
 }
 
 /// Something that happens at a time. It is looked up again then: what it names may be gone.
@@ -98,6 +106,8 @@ pub(crate) struct PaneData {
     pub(crate) decided: VecDeque<DecidedAsk>,
     pub(crate) actions: Vec<ActionView>,
     pub(crate) items: Items,
+    /// There may be a chat from before this start, which is not in `items` yet.
+    pub(crate) has_unread_chat: bool,
     pub(crate) tail: Tail,
     pub(crate) partials: HashMap<String, Partial>,
     /// Writes to one pane run one after the other.
@@ -119,6 +129,8 @@ pub(crate) struct OpenAsk {
     pub(crate) claimed: bool,
     /// Somebody else wanted to decide meanwhile, and will if the claim fails.
     pub(crate) otherwise: Option<DecidedBy>,
+    /// It can be raised again under its id after a restart.
+    pub(crate) again: bool,
 }
 
 #[derive(Debug)]
@@ -139,7 +151,11 @@ pub(crate) struct Partial {
 }
 
 impl State {
-    pub(super) fn new(instance: String, answers: Vec<StoredAnswer>) -> Self {
+    pub(super) fn new(
+        instance: String,
+        answers: Vec<StoredAnswer>,
+        sends: Vec<(StoredSend, bool)>,
+    ) -> Self {
         let answers = answers
             .into_iter()
             .map(|answer| ((answer.pane_id.clone(), answer.ask_id.clone()), answer))
@@ -155,6 +171,8 @@ impl State {
             starters: Vec::new(),
             history: None,
             answers,
+            undelivered: sends.iter().map(|(send, _)| send.request_id.clone()).collect(),
+            sends,
             running: HashMap::new(),
             due: BinaryHeap::new(),
             view: None,

@@ -85,7 +85,12 @@ impl Core {
                 Lookup::Dropped => Err(Refusal::receipt_dropped()),
                 Lookup::New => {
                     let (sender, outcome) = watch::channel(None);
-                    let running = Running { digest: digest.to_owned(), outcome };
+                    let running = Running {
+                        digest: digest.to_owned(),
+                        outcome,
+                        is_given: false,
+                        is_delivered: false,
+                    };
                     edit.state.running.insert(request_id.to_owned(), running);
                     Ok(Entry::Run(sender))
                 }

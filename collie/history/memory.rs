@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{History, HistoryPage, part};
 use crate::collie::hooks::HookError;
-use crate::collie::wire::{HistoryItems, HistoryRow, HistoryRows, Item, RowState};
+use crate::collie::wire::{HistoryItems, HistoryRow, HistoryRows, Item};
 
 /// Conversations in memory. Clones are the same history.
 #[derive(Clone, Debug, Default)]
@@ -80,13 +80,6 @@ impl Sessions {
         items.push(item);
         if let Some(row) = self.rows.iter_mut().find(|row| row.id == session_id) {
             row.items += 1;
-        }
-    }
-
-    /// After a restart no conversation goes on.
-    pub(super) fn close_all(&mut self) {
-        for row in &mut self.rows {
-            row.state = RowState::Closed;
         }
     }
 

@@ -1,11 +1,9 @@
 //! Every conversation, open or closed, from the agent's own store (N125).
 
-mod file;
 mod memory;
 
 use std::pin::Pin;
 
-pub use file::FileHistory;
 pub use memory::MemoryHistory;
 
 use super::hooks::HookError;
@@ -66,7 +64,7 @@ impl<H: History> DynHistory for H {
 
 /// The part of `list` that a page is, newest first, and where the next one begins. The cursors count
 /// from the oldest, so that what is added meanwhile moves nothing.
-fn part<T: Clone>(oldest_first: &[T], page: &HistoryPage) -> (Vec<T>, Option<String>) {
+pub(crate) fn part<T: Clone>(oldest_first: &[T], page: &HistoryPage) -> (Vec<T>, Option<String>) {
     let end = match &page.after {
         None => oldest_first.len(),
         // A cursor that is none of ours is at the end.

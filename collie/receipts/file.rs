@@ -1,23 +1,32 @@
 //! Receipts on disk: JSON lines, synced before an answer leaves.
 
 use std::collections::{HashMap, HashSet};
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
 use super::memory::Index;
-use super::{Lookup, Receipt, ReceiptStore, StoredAnswer};
-use crate::collie::lines;
-use crate::os::private::locked_file;
+use super::{Lookup, Receipt, ReceiptStore, StoredAnswer, StoredSend};
+use crate::collie::log::Log;
+use crate::collie::trouble::Trouble;
+use crate::os::private::private_folder;
+
+/// How often a disk that has failed is tried again.
+const RETRY: Duration = Duration::from_secs(10);
+/// How many accepted texts wait at most; the oldest go first.
+const SENDS_LIMIT: usize = 1000;
+/// How many lines are appended between two looks at whether most of them are of no use any more.
+const LOOK_EVERY: usize = 1024;
 
 /// Receipts in an append-only file of JSON lines, mode 0600, in a private folder.
 ///
 /// A receipt is on the disk (`fdatasync`) before the answer leaves. An action says that it begins
 /// before it runs, so that none runs twice: one that had begun when the process ended is answered
-/// `receipt-dropped` afterwards. A line that a crash has torn is cut off at the next start.
+/// `receipt-dropped` afterwards. A line that a crash has torn is cut off at the next start, and one
+/// that the disk has damaged is left out.
 ///
 /// So a send waits for the disk twice, and an answer, whose receipt is what makes it happen, once.
 /// Neither wait can go: without the first an action runs twice after a power cut, without the second
@@ -26,8 +35,17 @@ use crate::os::private::locked_file;
 /// told from a broken one.
 #[derive(Debug)]
 pub struct FileReceipts {
-    file: Mutex<File>,
+    disk: Mutex<Disk>,
     known: Mutex<Known>,
+    /// Who is told that the disk fails. None: whoever wants to write is.
+    trouble: Option<Trouble>,
+}
+
+#[derive(Debug)]
+struct Disk {
+    log: Log,
+    /// The log lacks what was said since then.
+    failed_at: Option<Instant>,
 }
 
 #[derive(Debug, Default)]
@@ -35,8 +53,12 @@ struct Known {
     index: Index,
     /// Begun, and neither kept nor abandoned.
     begun: HashSet<String>,
-    /// By pane and ask.
-    untaken: HashMap<(String, String), StoredAnswer>,
+    /// By pane and ask, each with a number of its own.
+    untaken: HashMap<(String, String), (u64, StoredAnswer)>,
+    answers: u64,
+    /// Accepted texts that are not in the chat, the oldest first, and whether the agent was being
+    /// given each.
+    sends: Vec<(StoredSend, bool)>,
 }
 
 /// One line of the file.
@@ -47,10 +69,16 @@ enum Line {
     Put(Receipt),
     Abandon(String),
     Taken(String, String),
-    /// Written by [`rewrite`] only: digests of the dropped ids.
+    /// The agent is being given a text.
+    Giving(String),
+    /// A text is in the chat, or was refused there.
+    Delivered(String),
+    /// Written by a rewrite only: digests of the dropped ids.
     Dropped(Vec<u64>),
-    /// Written by [`rewrite`] only: an answer that waits, and whose receipt was dropped.
+    /// Written by a rewrite only: an answer that waits, and whose receipt was dropped.
     Untaken(StoredAnswer),
+    /// Written by a rewrite only: a text that waits, and whether the agent was being given it.
+    Undelivered(StoredSend, bool),
 }
 
 impl Known {
@@ -67,25 +95,50 @@ impl Known {
                 if let Some(answer) = &receipt.answer {
                     self.wait(answer.clone());
                 }
+                if let Some(send) = &receipt.send {
+                    self.send(send.clone(), false);
+                }
                 self.index.put(receipt);
             }
             Line::Taken(pane, ask) => {
                 self.untaken.remove(&(pane, ask));
             }
+            Line::Giving(id) => {
+                if let Some((_, given)) = self.send_mut(&id) {
+                    *given = true;
+                }
+            }
+            Line::Delivered(id) => self.sends.retain(|(send, _)| send.request_id != id),
             Line::Dropped(digests) => self.index.drop_digests(digests),
             Line::Untaken(answer) => self.wait(answer),
+            Line::Undelivered(send, given) => self.send(send, given),
+        }
+    }
+
+    fn send_mut(&mut self, request_id: &str) -> Option<&mut (StoredSend, bool)> {
+        self.sends.iter_mut().find(|(send, _)| send.request_id == request_id)
+    }
+
+    fn send(&mut self, send: StoredSend, given: bool) {
+        self.sends.retain(|(known, _)| known.request_id != send.request_id);
+        self.sends.push((send, given));
+        if self.sends.len() > SENDS_LIMIT {
+            self.sends.remove(0);
         }
     }
 
     fn wait(&mut self, answer: StoredAnswer) {
-        self.untaken.insert((answer.pane_id.clone(), answer.ask_id.clone()), answer);
+        self.answers += 1;
+        let key = (answer.pane_id.clone(), answer.ask_id.clone());
+        self.untaken.insert(key, (self.answers, answer));
     }
 
     /// What is known, in as few lines as say it.
     fn lines(&self) -> Vec<Line> {
         let mut lines = vec![Line::Dropped(self.index.dropped_digests())];
         for receipt in self.index.oldest_first() {
-            lines.push(Line::Put(receipt.clone()));
+            let receipt = Receipt { send: None, ..receipt.clone() };
+            lines.push(Line::Put(receipt));
         }
         // After the receipts, which have brought back answers that were taken.
         for answer in self.index.oldest_first().filter_map(|receipt| receipt.answer.as_ref()) {
@@ -94,7 +147,9 @@ impl Known {
                 lines.push(Line::Taken(key.0, key.1));
             }
         }
-        lines.extend(self.untaken.values().cloned().map(Line::Untaken));
+        lines.extend(self.untaken.values().map(|(_, answer)| Line::Untaken(answer.clone())));
+        lines
+            .extend(self.sends.iter().cloned().map(|(send, given)| Line::Undelivered(send, given)));
         lines.extend(self.begun.iter().cloned().map(Line::Begin));
         lines
     }
@@ -104,57 +159,106 @@ impl FileReceipts {
     /// Opens the receipts at `path`, or begins them. One process at a time.
     ///
     /// # Errors
-    /// The file is another user's or open to others, is locked by another process, holds a line
-    /// (but a torn last one) that is none, or the system refuses.
+    /// The folder or the file is not private, another process has it, it is something else or of a
+    /// later version, or the system refuses.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let mut known = Known::default();
-        let mut lines = 0;
-        let mut file = lines::open(path, |line| {
-            lines += 1;
-            known.apply(line);
-        })?;
-        file.sync_data()?;
-        let kept = known.lines();
-        // Not before most of it is of no use any more, so that no start is much slower than others.
-        if lines > 1000 + 2 * kept.len() {
-            file = rewrite(path, &kept)?;
+        if let Some(folder) = path.parent() {
+            private_folder(folder).map_err(io::Error::other)?;
         }
-        lines::sync_folder(path)?;
-        Ok(Self { file: Mutex::new(file), known: Mutex::new(known) })
+        Self::open_in_folder(path, None)
+    }
+
+    /// As [`open`](Self::open), in a folder that is there. With `trouble`, a disk that fails later is
+    /// told there, and receipts are kept in memory until it works again.
+    pub(crate) fn open_in_folder(path: &Path, trouble: Option<Trouble>) -> io::Result<Self> {
+        let mut known = Known::default();
+        let log = Log::open(path, "receipts", |record| match serde_json::from_slice(record) {
+            Ok(line) => {
+                known.apply(line);
+                true
+            }
+            Err(_) => false,
+        })?;
+        log.sync()?;
+        let mut disk = Disk { log, failed_at: None };
+        if let Err(error) = disk.tidy(&known) {
+            tracing::warn!(%error, path = %path.display(), "receipts stay longer than they have to");
+        }
+        Ok(Self { disk: Mutex::new(disk), known: Mutex::new(known), trouble })
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn append(&self, line: Line, durably: bool) -> io::Result<()> {
-        {
-            let mut file = self.file.lock().unwrap_or_else(PoisonError::into_inner);
-            lines::append(&mut file, &line, durably)?;
+    /// When the last answer to an ask was given, of those that are known.
+    pub(crate) fn answered_at(&self, pane_id: &str, ask_id: &str) -> Option<String> {
+        let known = self.known();
+        let answers = known.index.oldest_first().filter_map(|receipt| receipt.answer.as_ref());
+        let answers = answers.filter(|answer| answer.pane_id == pane_id && answer.ask_id == ask_id);
+        answers.map(|answer| answer.decided_at.clone()).max()
+    }
+
+    /// The number of the answer to an ask that is not taken yet.
+    pub(crate) fn untaken_number(&self, pane_id: &str, ask_id: &str) -> Option<u64> {
+        let key = (pane_id.to_owned(), ask_id.to_owned());
+        Some(self.known().untaken.get(&key)?.0)
+    }
+
+    /// As `taken`, of the answer of this number alone: meanwhile the ask may have been raised anew.
+    pub(crate) fn taken_if(&self, pane_id: &str, ask_id: &str, number: u64) -> io::Result<()> {
+        if self.untaken_number(pane_id, ask_id) == Some(number) {
+            return self.taken(pane_id, ask_id);
         }
-        self.known().apply(line);
+        Ok(())
+    }
+
+    fn append(&self, line: Line, durably: bool) -> io::Result<()> {
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        let failed = match (disk.failed_at, &self.trouble) {
+            (Some(_), _) => None,
+            (None, None) => {
+                disk.log.append(&line, durably)?;
+                None
+            }
+            (None, Some(_)) => disk.log.append(&line, durably).err(),
+        };
+        let mut known = self.known();
+        known.apply(line);
+        let failed = match disk.failed_at {
+            // All of it, with what was said meanwhile.
+            Some(at) if at.elapsed() >= RETRY => {
+                let written = disk.log.rewrite(known.lines());
+                disk.failed_at = None;
+                written.err()
+            }
+            _ if disk.failed_at.is_none() && disk.log.lines().is_multiple_of(LOOK_EVERY) => {
+                disk.tidy(&known).err().or(failed)
+            }
+            _ => failed,
+        };
+        drop(known);
+        if let (Some(error), Some(trouble)) = (&failed, &self.trouble) {
+            disk.failed_at = Some(Instant::now());
+            trouble.tell(error);
+        }
         Ok(())
     }
 }
 
-/// Writes a new file beside the old one, and puts it in its place when it is whole and durable.
-fn rewrite(path: &Path, lines: &[Line]) -> io::Result<File> {
-    let mut name = path.as_os_str().to_owned();
-    name.push(".new");
-    let beside = Path::new(&name);
-    // Locked before it is in its place, so that nobody else takes it there.
-    let held = || io::Error::from(io::ErrorKind::WouldBlock);
-    let mut file = locked_file(beside).map_err(io::Error::other)?.ok_or_else(held)?;
-    file.set_len(0)?;
-    let mut text = Vec::new();
-    for line in lines {
-        serde_json::to_writer(&mut text, line)?;
-        text.push(b'\n');
+impl Disk {
+    /// Writes the log anew where most of it is of no use any more: not before, so that no start is
+    /// much slower than others. Also where a part of it is damaged.
+    fn tidy(&mut self, known: &Known) -> io::Result<()> {
+        if self.log.lines() < 1000 && !self.log.is_damaged() {
+            return Ok(());
+        }
+        let kept = known.lines();
+        if self.log.lines() > 1000 + 2 * kept.len() || self.log.is_damaged() {
+            self.log.rewrite(kept)?;
+        }
+        Ok(())
     }
-    file.write_all(&text)?;
-    file.sync_all()?;
-    std::fs::rename(beside, path)?;
-    Ok(file)
 }
 
 impl ReceiptStore for FileReceipts {
@@ -187,7 +291,25 @@ impl ReceiptStore for FileReceipts {
     }
 
     fn untaken(&self) -> Vec<StoredAnswer> {
-        self.known().untaken.values().cloned().collect()
+        self.known().untaken.values().map(|(_, answer)| answer.clone()).collect()
+    }
+
+    fn giving(&self, request_id: &str) -> io::Result<()> {
+        if !self.known().sends.iter().any(|(send, _)| send.request_id == request_id) {
+            return Ok(());
+        }
+        self.append(Line::Giving(request_id.to_owned()), false)
+    }
+
+    fn delivered(&self, request_id: &str) -> io::Result<()> {
+        if !self.known().sends.iter().any(|(send, _)| send.request_id == request_id) {
+            return Ok(());
+        }
+        self.append(Line::Delivered(request_id.to_owned()), false)
+    }
+
+    fn undelivered(&self) -> Vec<(StoredSend, bool)> {
+        self.known().sends.clone()
     }
 
     fn may_block(&self) -> bool {
@@ -210,6 +332,7 @@ mod tests {
             digest: "d".to_owned(),
             body: "{}".to_owned(),
             answer,
+            send: None,
         }
     }
 
@@ -275,12 +398,9 @@ mod tests {
             store.append(Line::Put(receipt(&format!("r{number}"), None)), false).unwrap();
         }
         drop(store);
-        let long = fs::metadata(&path).unwrap().len();
-        let reopened = || FileReceipts::open(&path).unwrap();
-        // Once to rewrite it, once to read what was rewritten.
-        drop(reopened());
-        assert!(fs::metadata(&path).unwrap().len() < long / 2);
-        let store = reopened();
+        let lines = fs::read_to_string(&path).unwrap().lines().count();
+        assert!(lines < 4200, "{lines}: written anew on the way");
+        let store = FileReceipts::open(&path).unwrap();
         assert_eq!(store.get("first"), Lookup::Dropped);
         assert_eq!(store.get("r0"), Lookup::Dropped);
         assert!(matches!(store.get("r4999"), Lookup::Kept(_)));
@@ -291,14 +411,49 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_line_or_a_second_process_is_an_error() {
+    fn a_damaged_line_is_left_out_and_a_second_process_stays_out() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("own/receipts");
-        let _first = FileReceipts::open(&path).unwrap();
-        assert!(FileReceipts::open(&path).is_err());
-        let other = folder.path().join("own/other");
-        drop(FileReceipts::open(&other).unwrap());
-        fs::write(&other, "{\"put\":1}\n").unwrap();
-        assert_eq!(FileReceipts::open(&other).unwrap_err().kind(), io::ErrorKind::InvalidData);
+        let store = FileReceipts::open(&path).unwrap();
+        let second = FileReceipts::open(&path).unwrap_err();
+        assert_eq!(second.kind(), io::ErrorKind::WouldBlock);
+        store.begin("a").unwrap();
+        store.put(receipt("a", None)).unwrap();
+        store.put(receipt("b", None)).unwrap();
+        drop(store);
+        let text = fs::read_to_string(&path).unwrap();
+        fs::write(&path, text.replacen("\"requestId\":\"a\"", "\"requestId\":\"x\"", 1)).unwrap();
+        let store = FileReceipts::open(&path).unwrap();
+        assert_eq!(store.get("a"), Lookup::Dropped, "it had begun, and does not run again");
+        assert_eq!(store.get("x"), Lookup::New);
+        assert!(matches!(store.get("b"), Lookup::Kept(_)));
+        drop(store);
+        assert!(!fs::read_to_string(&path).unwrap().contains("\"x\""), "it was written anew");
+    }
+
+    #[test]
+    fn an_accepted_text_waits_until_it_is_in_the_chat() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own/receipts");
+        let send = |id: &str| StoredSend {
+            pane_id: "p".to_owned(),
+            request_id: id.to_owned(),
+            text: "go on".to_owned(),
+            steer: false,
+        };
+        let store = FileReceipts::open(&path).unwrap();
+        for id in ["a", "b", "c"] {
+            store.put(Receipt { send: Some(send(id)), ..receipt(id, None) }).unwrap();
+        }
+        store.delivered("b").unwrap();
+        store.giving("c").unwrap();
+        drop(store);
+        let store = FileReceipts::open(&path).unwrap();
+        assert_eq!(store.undelivered(), [(send("a"), false), (send("c"), true)]);
+        store.disk.lock().unwrap().log.rewrite(store.known().lines()).unwrap();
+        drop(store);
+        let store = FileReceipts::open(&path).unwrap();
+        assert_eq!(store.undelivered(), [(send("a"), false), (send("c"), true)]);
+        assert!(matches!(store.get("b"), Lookup::Kept(_)));
     }
 }

@@ -146,7 +146,7 @@ mod tests {
 
     fn receipt(id: &str, group: ReceiptGroup) -> Receipt {
         let (request_id, digest, body) = (id.to_owned(), String::new(), "{}".to_owned());
-        Receipt { request_id, group, digest, body, answer: None }
+        Receipt { request_id, group, digest, body, answer: None, send: None }
     }
 
     #[test]

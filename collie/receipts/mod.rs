@@ -47,6 +47,24 @@ pub struct Receipt {
     /// Of an answered ask: the answer itself, for the agent to have after a restart.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub answer: Option<StoredAnswer>,
+    /// Of a text that was accepted and [waits](super::SendRequest::defer) in the agent: the text, for
+    /// the agent to have after a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub send: Option<StoredSend>,
+}
+
+/// A text that the agent has accepted, kept until it is in the chat.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct StoredSend {
+    /// The conversation.
+    pub pane_id: String,
+    /// The request that it came with.
+    pub request_id: String,
+    /// 1 byte to 64 KiB.
+    pub text: String,
+    /// It is for the running turn.
+    pub steer: bool,
 }
 
 /// A person's answer, kept until the agent has taken it.
@@ -57,7 +75,8 @@ pub struct StoredAnswer {
     pub pane_id: String,
     /// The ask.
     pub ask_id: String,
-    /// What the person saw: a later ask of the same id and other words is another question.
+    /// Over the words that the person saw: a later ask of the same id and other words is another
+    /// question, one with another expiry is not.
     pub hash: String,
     /// The answer.
     pub value: AnswerValue,
@@ -112,6 +131,29 @@ pub trait ReceiptStore: Debug + Send + Sync + 'static {
 
     /// The answers from before this start that the agent has not taken (N084).
     fn untaken(&self) -> Vec<StoredAnswer>;
+
+    /// The agent is being given an accepted text. If the process ends before it is
+    /// [`delivered`](Self::delivered), nobody knows whether the agent took it.
+    ///
+    /// # Errors
+    /// It could not be written.
+    fn giving(&self, _request_id: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// An accepted text is in the chat, or was refused there.
+    ///
+    /// # Errors
+    /// It could not be written; the text may be given once more after a restart.
+    fn delivered(&self, _request_id: &str) -> io::Result<()> {
+        Ok(())
+    }
+
+    /// The accepted texts from before this start that are not in the chat, the oldest first, and
+    /// whether the agent was being given each.
+    fn undelivered(&self) -> Vec<(StoredSend, bool)> {
+        Vec::new()
+    }
 
     /// Whether writing may block the thread, as a disk does.
     fn may_block(&self) -> bool;

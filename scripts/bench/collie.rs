@@ -7,12 +7,12 @@ use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::{Arc, mpsc};
+use std::sync::mpsc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use agent_presence::collie::{
-    AskInput, CallerCheck, Core, CoreOptions, FileReceipts, Item, PaneOptions, serve_private,
+    AskInput, CallerCheck, Core, CoreOptions, FileRecords, Item, PaneOptions, serve_private,
 };
 use bytes::Bytes;
 use http_body_util::Full;
@@ -153,7 +153,7 @@ fn folder() -> tempfile::TempDir {
     folder
 }
 
-/// A durable agent with its receipts on the disk, on a thread of its own.
+/// A durable agent with its records on the disk, on a thread of its own.
 struct Agent {
     core: Core,
     socket: PathBuf,
@@ -162,10 +162,10 @@ struct Agent {
 impl Agent {
     fn start(folder: &Path, name: &str, panes: usize) -> Self {
         let folder = folder.join(name);
-        let receipts = Arc::new(FileReceipts::open(&folder.join("receipts")).unwrap());
+        let records = Some(FileRecords::open(&folder.join("records")).unwrap());
         // The phone is in this process; who connects is looked at once for each connection only.
         let caller_check = CallerCheck::Off;
-        let options = CoreOptions { caller_check, receipts, ..CoreOptions::default() };
+        let options = CoreOptions { caller_check, records, ..CoreOptions::default() };
         let core = Core::new(options).unwrap();
         let tab = core.workspace("w", "Work").unwrap().tab("t", "Tab").unwrap();
         for pane in 0..panes {

@@ -12,12 +12,13 @@ mod calls;
 mod collie;
 mod commands;
 mod herdr;
+mod records;
 mod reports;
 
 use std::env;
 use std::time::Duration;
 
-const ROWS: [(&str, fn()); 10] = [
+const ROWS: [(&str, fn()); 11] = [
     ("calls", calls::calls),
     ("burst", reports::burst),
     ("socket", reports::socket),
@@ -28,6 +29,7 @@ const ROWS: [(&str, fn()); 10] = [
     ("reads", collie::reads),
     ("writes", collie::writes),
     ("sessions", collie::sessions),
+    ("records", records::records),
 ];
 
 fn main() {

@@ -76,6 +76,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     peer::speak_for_the_parent();
     let mut builder = Presence::builder(&arguments.agent)
         .takes(takes(&arguments.takes))
+        .durable()
         .patience(arguments.patience);
     if let Some(source) = &arguments.source {
         builder = builder.source(source);
@@ -89,6 +90,9 @@ pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     })?;
     if let FaceStatus::Off(why) = presence.status().collie {
         output::complain(&format!("Collie is off: {why}"));
+    }
+    if let FaceStatus::Off(why) = presence.status().records {
+        output::complain(&format!("sessions are kept in memory only: {why}"));
     }
     let failed = |error: io::Error| Failure::new(Exit::Failed, error);
     let (ours, theirs) = UnixStream::pair().map_err(failed)?;

@@ -90,7 +90,16 @@ impl Ask {
     pub fn wait(mut self) -> Result<Answer, AskClosed> {
         // The card stays until the answer is here.
         let outcome = self.outcome.take().and_then(|outcome| outcome.blocking_recv().ok());
-        outcome.unwrap_or_else(|| Err(gone()))
+        let outcome = outcome.unwrap_or_else(|| Err(gone()));
+        self.taken(&outcome);
+        outcome
+    }
+
+    /// Only now: an answer that reached nobody is there for the same question, after a restart too.
+    fn taken(&self, outcome: &Outcome) {
+        if let (Ok(_), Some(_), Some(pane)) = (outcome, &self.words, &self.session.pane) {
+            pane.answer_taken(&self.id);
+        }
     }
 }
 
@@ -104,7 +113,9 @@ impl Future for Ask {
         // The sender is dropped unsent only when the presence ended: no answer was given.
         let outcome = std::task::ready!(Pin::new(outcome).poll(context));
         self.outcome = None;
-        Poll::Ready(outcome.unwrap_or_else(|_| Err(gone())))
+        let outcome = outcome.unwrap_or_else(|_| Err(gone()));
+        self.taken(&outcome);
+        Poll::Ready(outcome)
     }
 }
 
@@ -210,10 +221,12 @@ pub(super) fn raise(
             closing.untaken.keep(&id, &words, answer);
         }
     };
+    let can_come_again = call.is_some();
     let (raised, _) = session.publish_with(|edit| match edit {
         // It was replaced, and its pane stays: what is asked there from now on nobody would close.
         Some(_) if session.has_ended() => Err(collie::AskError::PaneClosed.into()),
-        Some(edit) => edit.ask_with(input, closed).map_err(AskError::Question),
+        Some(edit) if can_come_again => edit.ask_told(input, closed).map_err(AskError::Question),
+        Some(edit) => edit.ask_with(input.only_now(), closed).map_err(AskError::Question),
         None => Err(AskError::NobodyToAsk {}),
     });
     match raised {
@@ -226,5 +239,35 @@ pub(super) fn raise(
             session.publish();
             Err(error)
         }
+    }
+}
+
+/// Cards from before the agent was started again: nobody waits for them until their question is raised
+/// again, and the phone can answer them all the same.
+impl SessionInner {
+    /// The session is blocked as long as one is open.
+    pub(super) fn blocked_by_cards_from_before(self: &Arc<Self>) {
+        let Some(pane) = &self.pane else { return };
+        pane.edit(|edit| {
+            for (id, title) in edit.asks_from_before() {
+                let key = lock(&self.model).ask_opened(&title);
+                let session = Arc::downgrade(self);
+                edit.watch_from_before(&id, move || {
+                    if let Some(session) = session.upgrade() {
+                        lock(&session.model).unblock(key);
+                        session.publish();
+                    }
+                });
+            }
+        });
+    }
+
+    pub(super) fn withdraw_cards_from_before(&self) {
+        let Some(pane) = &self.pane else { return };
+        pane.edit(|edit| {
+            for (id, _) in edit.asks_from_before() {
+                edit.withdraw(&id);
+            }
+        });
     }
 }

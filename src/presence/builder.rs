@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use super::hooks::{PhoneHooks, caps};
 use super::inner::Foreground;
+use super::records::{Keeping, PaneRecords};
 use super::thread::Background;
 use super::{FaceStatus, Inner, Presence, Queue, Takes};
 use crate::os::folders;
@@ -60,6 +61,7 @@ pub struct Builder {
     takes: Takes,
     patience: Duration,
     caller_check: collie::CallerCheck,
+    records: Keeping,
 }
 
 impl Builder {
@@ -73,6 +75,7 @@ impl Builder {
             takes: Takes::NONE,
             patience: PATIENCE,
             caller_check: collie::CallerCheck::On,
+            records: Keeping::Off,
         }
     }
 
@@ -125,6 +128,25 @@ impl Builder {
         self
     }
 
+    /// Keeps the sessions on disk, so that they come back: a session that is opened under its id again
+    /// is the same one on the phone, with its chat and its open cards; an answer that was given
+    /// meanwhile is there for the question of the same [call](super::Question::call), a text that was
+    /// accepted and not taken is in the inbox again, and no request of the phone runs twice.
+    ///
+    /// Default: off, since the chat is the agent's to keep. The records are in
+    /// `$XDG_STATE_HOME/agent-presence/collie/`, one folder for each socket; [`Presence::status`] says
+    /// where, or why they are not kept.
+    pub fn durable(mut self) -> Self {
+        self.records = Keeping::Default;
+        self
+    }
+
+    /// As [`durable`](Self::durable), in a folder for these records alone.
+    pub fn durable_in(mut self, folder: impl Into<PathBuf>) -> Self {
+        self.records = Keeping::In(folder.into());
+        self
+    }
+
     /// The pane of Herdr to report to. Default: the one that this process runs in, by the variables
     /// that Herdr sets.
     pub fn herdr(mut self, environment: herdr::Environment) -> Self {
@@ -158,33 +180,41 @@ impl Builder {
             .unzip();
 
         let socket = self.collie_path();
+        let folder = socket.as_deref().ok().map(|socket| self.records.folder(socket));
         let collie_address = socket.clone().ok();
         let known: Arc<OnceLock<_>> = Arc::default();
         let hooks = PhoneHooks { presence: Arc::clone(&known), patience: self.patience };
-        let options = collie::Options {
-            host_name: Some(self.agent.clone()),
+        let options = collie::CoreOptions {
+            host_name: self.agent.clone(),
             caps: Some(caps(self.takes)),
             caller_check: self.caller_check,
             hooks: collie::SharedHooks::new(hooks),
-            ..collie::Options::default()
+            ..collie::CoreOptions::default()
         };
         let (background, collie) = Background::start(
             move || async move {
                 if let Some(driver) = driver {
                     tokio::spawn(driver);
                 }
-                match open_collie(socket, options).await {
-                    Ok(collie) => (Ok(collie.core().clone()), Some(collie)),
+                match open_collie(socket, options, folder).await {
+                    Ok((collie, records)) => {
+                        (Ok((collie.core().clone(), records.clone())), Some((collie, records)))
+                    }
                     Err(off) => (Err(off), None),
                 }
             },
-            |collie: Option<collie::Collie>| async {
-                if let Some(collie) = collie {
+            |served: Option<(collie::Collie, PaneRecords)>| async {
+                if let Some((collie, records)) = served {
                     collie.close().await;
+                    records.flush();
                 }
             },
         )
         .map_err(StartError::Thread)?;
+        let (collie, records) = match collie {
+            Ok((core, records)) => (Ok(core), records),
+            Err(off) => (Err(off), PaneRecords::Absent),
+        };
 
         let inner = Arc::new(Inner {
             agent: self.agent,
@@ -193,6 +223,7 @@ impl Builder {
             herdr_pane,
             collie,
             collie_address,
+            records,
             background,
             sessions: Mutex::new(Vec::new()),
             foreground: Mutex::new(Foreground::default()),
@@ -247,10 +278,18 @@ impl Builder {
 
 async fn open_collie(
     socket: Result<PathBuf, FaceStatus>,
-    options: collie::Options,
-) -> Result<collie::Collie, FaceStatus> {
-    let options = collie::Options { socket: Some(socket?), ..options };
-    collie::open(options).await.map_err(|error| FaceStatus::Off(error.to_string()))
+    options: collie::CoreOptions,
+    folder: Option<Result<Option<PathBuf>, String>>,
+) -> Result<(collie::Collie, PaneRecords), FaceStatus> {
+    let socket = socket?;
+    let records = folder.map_or(PaneRecords::Absent, PaneRecords::open);
+    let options = collie::CoreOptions { records: records.records().cloned(), ..options };
+    let off = |error: &dyn std::fmt::Display| FaceStatus::Off(error.to_string());
+    let core = collie::Core::new(options).map_err(|error| off(&error))?;
+    let collie = collie::serve_private(core, socket).await.map_err(|error| off(&error))?;
+    // Only now: who finds the socket served finds its records in use, and has no need of them.
+    records.warn();
+    Ok((collie, records))
 }
 
 /// A name as one harmless segment of a path, or of Collie's ids.

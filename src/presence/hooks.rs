@@ -26,6 +26,17 @@ impl PhoneHooks {
         request_id: String,
         wanted: Wanted,
     ) -> Result<Option<String>, HookError> {
+        self.wish_again(pane, request_id, wanted, false).await
+    }
+
+    /// A wish; `again`: one that was accepted before a restart.
+    async fn wish_again(
+        &self,
+        pane: Option<&str>,
+        request_id: String,
+        wanted: Wanted,
+        again: bool,
+    ) -> Result<Option<String>, HookError> {
         let gone = || HookError::refused("The agent is not there any more.");
         let presence = self.presence.get().and_then(Weak::upgrade).ok_or_else(gone)?;
         let session: Option<Arc<SessionInner>> = match pane {
@@ -35,7 +46,7 @@ impl PhoneHooks {
         let queue = Arc::clone(&presence.inbox);
         // A wish that waits keeps no presence alive.
         drop(presence);
-        queue.wish(session.as_ref(), request_id, wanted, self.patience).await
+        queue.wish(session.as_ref(), request_id, wanted, self.patience, again).await
     }
 }
 
@@ -59,11 +70,13 @@ impl Hooks for PhoneHooks {
     async fn send(&self, request: SendRequest) -> Result<(), HookError> {
         // To keep it for the end of the turn would be a promise that nobody can make: the turn may end
         // with what blocks it. An open ask is refused before this, by the wire's own rule.
-        if self.is_blocked_in_a_turn(request.pane.id()) {
+        if !request.again && self.is_blocked_in_a_turn(request.pane.id()) {
             return Err(HookError::refused("A question is open at the agent's terminal."));
         }
-        let wanted = Wanted::Send { text: request.text };
-        self.wish(Some(request.pane.id()), request.request_id, wanted).await.map(drop)
+        // Accepted is not taken yet, if a turn runs.
+        request.defer();
+        let (pane, wanted) = (request.pane.id(), Wanted::Send { text: request.text });
+        self.wish_again(Some(pane), request.request_id, wanted, request.again).await.map(drop)
     }
 
     async fn steer(&self, request: SendRequest) -> Result<(), HookError> {
@@ -117,6 +130,8 @@ pub(super) fn caps(takes: Takes) -> Caps {
         close: takes.close,
         reopen: takes.reopen,
         starters: takes.start,
+        // Where there are records.
+        history: true,
         ..Caps::NONE
     }
 }

@@ -10,6 +10,7 @@ use super::nested::{Lent, Within};
 use super::sync::{AtomicBool, AtomicU64, Mutex, MutexGuard};
 use crate::collie::{Item, NoticeLevel, Pane, PaneEdit, PaneState};
 use crate::herdr::{self, ResumeCommand};
+use crate::os::random;
 use crate::session::{Model, SessionId, Shown, State};
 
 /// A session, as the presence's own thread knows it.
@@ -29,6 +30,8 @@ pub(super) struct SessionInner {
     pub(super) told: Mutex<Option<Shown>>,
     /// A copy of what was told, for who may not wait for that lock.
     turn_runs: AtomicBool,
+    /// How many turns the session had before this start, so that no turn's id comes twice.
+    turns_before: u64,
     /// Counts the notices about being blocked, for their ids.
     notices: AtomicU64,
     /// Counts what the agent itself has said in its turn, for [`Session::glance`](super::Session::glance).
@@ -57,7 +60,10 @@ impl SessionInner {
         resume: Option<ResumeCommand>,
         within: Option<Within>,
     ) -> Self {
+        let last_turn = pane.as_ref().and_then(Pane::turn_id);
+        let last_turn = last_turn.and_then(|id| id.strip_prefix("t-")?.parse().ok());
         Self {
+            turns_before: last_turn.unwrap_or(0),
             id,
             presence,
             pane,
@@ -67,7 +73,7 @@ impl SessionInner {
             announced: AtomicBool::new(false),
             told: Mutex::new(None),
             turn_runs: AtomicBool::new(false),
-            notices: AtomicU64::new(0),
+            notices: AtomicU64::new(first_notice()),
             said: AtomicU64::new(0),
             said_before: AtomicU64::new(0),
             heard_at_rest: AtomicU64::new(0),
@@ -81,6 +87,11 @@ impl SessionInner {
 
     pub(super) fn id(&self) -> &str {
         self.id.as_str()
+    }
+
+    /// The id of the turn of this number, by the model's count. None for the number 0.
+    pub(super) fn turn_id(&self, turn: u64) -> Option<String> {
+        (turn > 0).then(|| format!("t-{}", self.turns_before.saturating_add(turn)))
     }
 
     /// Whether something blocks the running turn, as far as the faces know.
@@ -155,7 +166,7 @@ impl SessionInner {
             self.said_before.store(self.said.swap(heard, Ordering::Relaxed), Ordering::Relaxed);
         }
         if let Some(edit) = edit {
-            edit.state(pane_state(shown.state), turn_id(shown.turn).as_deref());
+            edit.state(pane_state(shown.state), self.turn_id(shown.turn).as_deref());
             if let Some(why) = new_block(&shown, told.as_ref()) {
                 let number = self.notices.fetch_add(1, Ordering::Relaxed);
                 let notice = Item::notice(format!("blocked-{number}"), why);
@@ -278,10 +289,11 @@ impl SessionInner {
             _ => {}
         }
         self.publish();
+        // Before the pane is closed: the chat says what was not taken.
+        presence.inbox.refuse(self, "The session has ended.");
         if let Some(pane) = &self.pane {
             pane.close();
         }
-        presence.inbox.refuse(self, "The session has ended.");
         if let Some(within) = &self.within {
             within.ended();
             if let Some(reporter) = &presence.reporter {
@@ -333,8 +345,10 @@ fn new_block<'a>(shown: &'a Shown, before: Option<&Shown>) -> Option<&'a str> {
     shown.message.as_deref().filter(|why| !why.is_empty())
 }
 
-pub(super) fn turn_id(turn: u64) -> Option<String> {
-    (turn > 0).then(|| format!("t-{turn}"))
+/// A number that the notices of an earlier start are not near: theirs are in the same chat.
+fn first_notice() -> u64 {
+    let digits = random::hex(6).unwrap_or_default();
+    u64::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
 fn pane_state(state: State) -> PaneState {

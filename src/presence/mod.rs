@@ -56,6 +56,7 @@ mod nested;
 mod opening;
 mod question;
 mod queue;
+mod records;
 mod session;
 mod sync;
 mod thread;
@@ -82,6 +83,7 @@ use crate::collie::{ActionView, RuleError};
 use crate::herdr::Reporter;
 use inner::{Foreground, SessionInner, lock};
 use queue::Queue;
+use records::PaneRecords;
 use sync::Mutex;
 use thread::Background;
 
@@ -102,13 +104,15 @@ pub struct Status {
     pub herdr: FaceStatus,
     /// Collie's phone.
     pub collie: FaceStatus,
+    /// The records of its sessions on disk, from which they come back.
+    pub records: FaceStatus,
 }
 
 /// Whether one face shows the presence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FaceStatus {
-    /// It does; where it is reached: Herdr's pane, Collie's socket.
+    /// It does; where: Herdr's pane, Collie's socket, the folder of the records.
     On(String),
     /// It was wanted, but it cannot; one line that says why.
     Off(String),
@@ -126,6 +130,8 @@ struct Inner {
     collie: Result<crate::collie::Core, FaceStatus>,
     /// Where the Collie face listens, if it does.
     collie_address: Option<PathBuf>,
+    /// The records of its sessions.
+    records: PaneRecords,
     background: Background,
     sessions: Mutex<Vec<Weak<SessionInner>>>,
     /// The session that Herdr shows. A lock of its own, because it is looked up inside an edit of
@@ -196,6 +202,7 @@ impl Presence {
                 }
                 (Err(status), _) => status.clone(),
             },
+            records: self.inner.records.status(),
         }
     }
 
@@ -203,7 +210,8 @@ impl Presence {
     /// Open asks stay open, for an exit is not an answer. Takes 300 ms at most, whatever the faces
     /// do. Whether the user quit is said by [`Session::release`] before.
     pub fn close(self) {
-        self.inner.inbox.close();
+        // A text that was accepted stays in the records, for the agent to have when it comes back.
+        self.inner.inbox.close(self.inner.records.records().is_some());
         for session in self.inner.open_sessions() {
             lock(&session.model).settle();
             session.publish();
@@ -274,6 +282,8 @@ impl Inner {
 
     /// Texts that waited for the end of a turn can be handed out, but not for ever.
     fn turn_ended(self: &Arc<Self>, session: &Arc<SessionInner>) {
+        // What was asked before a restart and not again in a whole turn is asked no more.
+        session.withdraw_cards_from_before();
         self.inbox.wake();
         if !self.inbox.has_sends(session) {
             return;

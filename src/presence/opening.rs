@@ -164,6 +164,7 @@ impl SessionBuilder {
             Arc::new(SessionInner::new(presence, id, pane, self.title, self.resume, within));
         sessions.push(Arc::downgrade(&inner));
         drop(sessions);
+        inner.blocked_by_cards_from_before();
         let takes_over = |(old, _): &(Session, Old)| old.inner().is_named_in_the_foreground();
         inner.come_to_the_foreground(self.replaces.as_ref().is_some_and(takes_over));
         if let Some((old, pane)) = self.replaces {

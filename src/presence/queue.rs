@@ -35,17 +35,19 @@ impl fmt::Debug for Queue {
 
 impl Queue {
     /// A wish of the phone, until the agent has answered it. One that nobody takes within
-    /// `patience` is refused.
+    /// `patience` is refused, unless it `is_accepted` already.
     pub(super) async fn wish(
         &self,
         session: Option<&Arc<SessionInner>>,
         request_id: String,
         wanted: Wanted,
         patience: Duration,
+        is_accepted: bool,
     ) -> Outcome {
         // A text that is to wait for the end of the turn is taken now: the phone shows it as queued.
+        // One from before a restart was.
         let waits = matches!(wanted, Wanted::Send { .. })
-            && session.is_some_and(|session| session.turn_runs());
+            && (is_accepted || session.is_some_and(|session| session.turn_runs()));
         let (answer, answered) = oneshot::channel();
         let entry = Entry {
             number: 0,
@@ -54,6 +56,7 @@ impl Queue {
             request_id,
             wanted,
             answer: (!waits).then_some(answer),
+            is_from_before: is_accepted,
         };
         let Some(number) = self.push(entry) else {
             return Err(HookError::refused("The agent has ended."));
@@ -147,11 +150,13 @@ impl Queue {
         lock(&self.state).entries.iter().any(is_send)
     }
 
-    /// Nothing is taken any more.
-    pub(super) fn close(&self) {
+    /// Nothing is taken any more. What was accepted already is not refused if it is kept elsewhere.
+    pub(super) fn close(&self, accepted_is_kept: bool) {
         lock(&self.state).is_closed = true;
         for entry in self.take_back(|_| true) {
-            entry.refuse("The agent has ended.");
+            if entry.answer.is_some() || !accepted_is_kept {
+                entry.refuse("The agent has ended.");
+            }
         }
         self.wake();
     }
@@ -173,6 +178,9 @@ impl Queue {
         });
         let entry = place.and_then(|place| state.entries.remove(place));
         drop(state);
+        if let Some(entry) = &entry {
+            entry.giving();
+        }
         entry.map(Wish::new)
     }
 

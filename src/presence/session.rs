@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 
-use super::inner::{SessionInner, lock, turn_id};
+use super::inner::{SessionInner, lock};
 use super::opening::check_title;
 use super::{ApprovalQuestion, Inbox, Inner, Old, Question, SessionError};
 use crate::collie::{AskKind, Field};
@@ -129,8 +129,9 @@ impl Session {
     /// The running turn, or the last one: from the user's word to the agent's idle. None before the
     /// first.
     pub fn turn(&self) -> Option<String> {
-        self.inner().publish();
-        lock(&self.inner().told).as_ref().and_then(|told| turn_id(told.turn))
+        let inner = self.inner();
+        inner.publish();
+        lock(&inner.told).as_ref().and_then(|told| inner.turn_id(told.turn))
     }
 
     /// What the conversation is about, from now on: no control character; Collie cuts it to 256

@@ -144,6 +144,11 @@ impl Wish {
         self.entry.as_ref()?.session_id.as_deref()
     }
 
+    /// It is a text that was accepted before the agent was started again.
+    pub(crate) fn is_from_before(&self) -> bool {
+        self.entry.as_ref().is_some_and(|entry| entry.is_from_before)
+    }
+
     /// Takes it up, and says so to the phone. A text appears in the chat as the user's.
     pub fn accept(self) -> Wanted {
         self.accepted(None)
@@ -205,9 +210,20 @@ pub(super) struct Entry {
     pub(super) wanted: Wanted,
     /// The phone's request. None: it has its answer already, because a turn ran.
     pub(super) answer: Option<oneshot::Sender<Outcome>>,
+    /// It was accepted before the agent was started again.
+    pub(super) is_from_before: bool,
 }
 
 impl Entry {
+    /// It is handed out. If the agent ends before it has taken a text that the phone believes accepted,
+    /// nobody knows whether it did.
+    pub(super) fn giving(&self) {
+        let pane = self.session.upgrade().and_then(|session| session.pane.clone());
+        if let (None, Some(pane)) = (&self.answer, pane) {
+            pane.giving(&self.request_id);
+        }
+    }
+
     /// The phone's request is refused. Where it has its answer already, the chat says so: what a
     /// person wrote is never lost without a word.
     pub(super) fn refuse(self, reason: &str) {
@@ -219,6 +235,9 @@ impl Entry {
                 let id = format!("refused-{}", collie::ask_id_for(session.id(), &self.request_id));
                 let notice = Item::notice(id, format!("{reason} Not taken: {text}"));
                 session.show(notice.level(NoticeLevel::Warning));
+                if let Some(pane) = &session.pane {
+                    pane.not_taken(&self.request_id);
+                }
             }
             _ => {}
         }

@@ -64,9 +64,11 @@ impl Agent {
         self.lines.next().expect("the agent ended").unwrap()
     }
 
-    pub(crate) fn kill(mut self) {
+    /// Kills it, and gives what it had said since.
+    pub(crate) fn kill(mut self) -> Vec<String> {
         self.child.kill().unwrap();
         self.child.wait().unwrap();
+        self.lines.by_ref().map_while(Result::ok).collect()
     }
 
     /// Ends its stdin, and waits for its end.

@@ -19,6 +19,7 @@ mod hooks;
 mod killed;
 mod model;
 mod oracle;
+mod records;
 mod rig;
 mod slice;
 mod whole;

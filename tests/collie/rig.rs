@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 pub(crate) struct Rig {
     pub(crate) core: Core,
     pub(crate) pane: Pane,
+    pub(crate) driver: Option<tokio::task::JoinHandle<()>>,
 }
 
 impl Rig {
@@ -22,11 +23,11 @@ impl Rig {
         let core = Core::new(options).unwrap();
         let pane = add_pane(&core, "p");
         core.ready();
-        tokio::spawn({
+        let driver = tokio::spawn({
             let core = core.clone();
             async move { core.drive().await }
         });
-        Self { core, pane }
+        Self { core, pane, driver: Some(driver) }
     }
 
     pub(crate) async fn get(&self, path: &str) -> Reply {

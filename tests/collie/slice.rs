@@ -62,7 +62,7 @@ async fn n046_n047_n048_n132_a_pane_holds_to_its_limits() {
         session_id: agent_presence::collie::SessionId::Changing,
     };
     tab.pane("p", options).unwrap();
-    let rig = Rig { pane: core.pane("p").unwrap(), core };
+    let rig = Rig { pane: core.pane("p").unwrap(), core, driver: None };
     let state = rig.get("state").await.json;
     let pane = &state["panes"][0];
     assert_eq!(pane["title"].as_str().unwrap().len(), 256);
@@ -75,7 +75,7 @@ async fn n046_n047_n048_n132_a_pane_holds_to_its_limits() {
 async fn n041_before_ready_the_layout_is_listed_and_writes_wait() {
     let core = Core::new(CoreOptions::default()).unwrap();
     let pane = add_pane(&core, "p");
-    let rig = Rig { core, pane };
+    let rig = Rig { core, pane, driver: None };
     let state = rig.get("state").await.json;
     assert_eq!((&state["phase"], &state["panes"][0]["id"]), (&json!("starting"), &json!("p")));
     let reply = rig.post("panes/p/stop", json!({"requestId": "r"})).await;

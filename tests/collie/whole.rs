@@ -6,6 +6,7 @@ use agent_presence::collie::{AnswerValue, Client, ClientError, PaneState, Target
 use serde_json::json;
 
 use crate::agent::{Agent, folder};
+use crate::support::terminal::eventually;
 
 /// N035, N044, N055, N247, N248, N249, N250, N252, N253, N255: the quick start, seen from outside.
 #[test]
@@ -151,14 +152,17 @@ fn a_killed_agent_is_replaced_and_a_stopped_one_is_not() {
 #[test]
 fn an_answer_survives_a_kill_and_is_given_to_the_same_ask() {
     let folder = folder();
-    let receipts = folder.path().join("receipts");
-    let mut agent = Agent::start_with(folder.path(), &[&receipts]);
+    let records = folder.path().join("records");
+    let mut agent = Agent::start_with(folder.path(), &[&records]);
     agent.tell("ask q");
     let body = json!({"requestId": "r", "answer": {"optionIds": ["allow"]}});
     assert_eq!(agent.phone.post("panes/p/asks/q", &body).status, 200);
     assert_eq!(agent.line(), "answer q allow");
+    // The agent has had it for a while.
+    let receipts = records.join("receipts");
+    eventually("a note", || std::fs::read_to_string(&receipts).unwrap().contains("\"taken\""));
     agent.kill();
-    let mut agent = Agent::start_with(folder.path(), &[&receipts]);
+    let mut agent = Agent::start_with(folder.path(), &[&records]);
     let again = agent.phone.post("panes/p/asks/q", &body);
     assert_eq!(again.json()["replayed"], true, "after a restart too");
     // The agent had taken it, so the next ask of this id is a new question.

@@ -6,6 +6,7 @@ pub(crate) use agent_presence::collie::{
 
 use std::fmt;
 use std::marker::PhantomData;
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use loom::sync::Mutex;
@@ -36,6 +37,12 @@ pub(crate) struct AskInput {
     pub(crate) id: String,
 }
 
+impl AskInput {
+    pub(crate) fn only_now(self) -> Self {
+        self
+    }
+}
+
 #[derive(Default)]
 struct Data {
     /// Every state that was told, in order.
@@ -44,8 +51,9 @@ struct Data {
     is_closed: bool,
 }
 
+#[derive(Clone)]
 pub(crate) struct Pane {
-    data: Mutex<Data>,
+    data: Arc<Mutex<Data>>,
 }
 
 impl fmt::Debug for Pane {
@@ -62,7 +70,7 @@ pub(crate) struct PaneEdit<'a, 'b> {
 
 impl Pane {
     pub(crate) fn new() -> Self {
-        Self { data: Mutex::new(Data::default()) }
+        Self { data: Arc::new(Mutex::new(Data::default())) }
     }
 
     #[expect(clippy::unused_self, reason = "as the real one")]
@@ -101,6 +109,22 @@ impl Pane {
         });
     }
 
+    /// It was never here before.
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(crate) fn turn_id(&self) -> Option<String> {
+        None
+    }
+
+    // Nothing is kept on disk.
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(crate) fn answer_taken(&self, _ask: &str) {}
+
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(crate) fn giving(&self, _request_id: &str) {}
+
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(crate) fn not_taken(&self, _request_id: &str) {}
+
     pub(crate) fn states(&self) -> Vec<PaneState> {
         self.data.lock().unwrap().states.clone()
     }
@@ -132,6 +156,28 @@ impl PaneEdit<'_, '_> {
         }
         self.data.asks.push((input.id.clone(), Box::new(decided)));
         Ok(input.id)
+    }
+
+    pub(crate) fn ask_told(
+        &mut self,
+        input: AskInput,
+        decided: impl FnOnce(Verdict) + Send + 'static,
+    ) -> Result<String, AskError> {
+        self.ask_with(input, decided)
+    }
+
+    /// There is nothing from before.
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(crate) fn asks_from_before(&self) -> Vec<(String, String)> {
+        Vec::new()
+    }
+
+    #[expect(clippy::unused_self, reason = "as the real one")]
+    pub(crate) fn watch_from_before(&mut self, _ask: &str, _ended: impl FnOnce() + Send + 'static) {
+    }
+
+    pub(crate) fn withdraw(&mut self, ask: &str) {
+        self.decide(ask, closed_by(DecidedBy::Program));
     }
 
     fn decide(&mut self, ask: &str, verdict: Verdict) -> bool {

@@ -345,7 +345,7 @@ fn each_wish_is_handed_out_once_and_in_order() {
             thread::spawn(move || {
                 for id in [1, 2] {
                     let long = Duration::from_secs(10);
-                    let taken = block_on(queue.wish(None, id.to_string(), action(id), long));
+                    let taken = block_on(queue.wish(None, id.to_string(), action(id), long, false));
                     assert!(taken.is_ok());
                 }
             })
@@ -365,7 +365,9 @@ fn a_wish_goes_to_one_of_two_that_look() {
         let phone = {
             let queue = queue.clone();
             let none = Duration::ZERO;
-            thread::spawn(move || block_on(queue.wish(None, "r".to_owned(), Wanted::Stop, none)))
+            thread::spawn(move || {
+                block_on(queue.wish(None, "r".to_owned(), Wanted::Stop, none, false))
+            })
         };
         let other = {
             let queue = queue.clone();
@@ -387,7 +389,9 @@ fn a_wish_that_is_too_late_is_refused_or_taken_and_never_both() {
         let phone = {
             let queue = queue.clone();
             let none = Duration::ZERO;
-            thread::spawn(move || block_on(queue.wish(None, "r".to_owned(), Wanted::Stop, none)))
+            thread::spawn(move || {
+                block_on(queue.wish(None, "r".to_owned(), Wanted::Stop, none, false))
+            })
         };
         let taken = queue.take(None).map(wish::Wish::accept);
         let heard = phone.join().unwrap();
@@ -406,7 +410,8 @@ fn a_queued_text_is_handed_out_once_when_the_turn_ends() {
         session.says(State::Working);
         let text = Wanted::Send { text: "next".to_owned() };
         let long = Duration::from_secs(10);
-        let queued = block_on(presence.inbox.wish(Some(&session), "r".to_owned(), text, long));
+        let queued =
+            block_on(presence.inbox.wish(Some(&session), "r".to_owned(), text, long, false));
         assert!(queued.is_ok(), "the phone has its answer already");
         let agent = {
             let queue = presence.inbox.clone();

@@ -43,6 +43,14 @@ const STEP: Duration = Duration::from_millis(10);
 /// Between two keys. Two ESC that a busy program reads together are one key to it, Alt and Esc.
 const KEY_GAP: Duration = Duration::from_millis(500);
 
+/// How long a text from before the agent was started again waits for it to be ready.
+const START: Duration = Duration::from_secs(60);
+/// It is when it has shown something, and its screen stands still for so long. An agent that sets its
+/// terminal up throws away what was typed before.
+const SETTLED: Duration = Duration::from_secs(1);
+/// Between two looks whether it is.
+const START_STEP: Duration = Duration::from_millis(250);
+
 /// What the phone can have of an agent of this kind.
 pub(super) fn takes(agent: &Agent) -> Takes {
     Takes { send: true, stop: true, steer: agent.steer, ..Takes::NONE }
@@ -83,6 +91,9 @@ impl Hands {
     }
 
     fn send(&self, wish: Request, text: &str, steer: bool) {
+        if wish.is_from_before() {
+            self.wait_for_start();
+        }
         let turn = self.session.glance().turn;
         let sent = match self.type_and_send(text, steer) {
             Ok(sent) => sent,
@@ -93,6 +104,18 @@ impl Hands {
         if !self.is_confirmed(&sent, turn, steer) {
             let notice = "No sign of the text came from the agent: whether it took it is unknown.";
             self.session.transcribe(|id| Item::notice(id, notice));
+        }
+    }
+
+    /// An agent that was just started does not take text yet.
+    fn wait_for_start(&self) {
+        let began = Instant::now();
+        while began.elapsed() < START
+            && self.session.is_open()
+            && !self.session.glance().turn_runs
+            && !self.may_type(false).is_ok_and(|view| has_settled(&view))
+        {
+            std::thread::sleep(START_STEP);
         }
     }
 
@@ -255,6 +278,10 @@ impl Hands {
         }
         Ok(())
     }
+}
+
+fn has_settled(view: &View) -> bool {
+    !view.text.is_empty() && view.last_output.elapsed() >= SETTLED
 }
 
 /// A text that was sent.

@@ -88,6 +88,10 @@ pub(super) struct Arguments {
     /// meanwhile. An agent that says things itself is not repeated.
     #[arg(long, value_name = "WHAT", default_value = "turns")]
     chat: ChatMode,
+    /// Keep nothing on disk: the session does not come back on the phone after a restart. Default: its
+    /// chat, open cards and answers are in `$XDG_STATE_HOME/agent-presence/collie/`.
+    #[arg(long)]
+    no_records: bool,
     /// The agent's command, after `--`.
     #[arg(last = true, required = true, value_name = "COMMAND")]
     #[serde(skip)]
@@ -186,6 +190,9 @@ fn run_as(
     if arguments.no_herdr || outer.is_some() {
         builder = builder.without_herdr();
     }
+    if !arguments.no_records {
+        builder = builder.durable();
+    }
     if has_terminal {
         builder = builder.takes(hands::takes(&known));
     }
@@ -267,6 +274,9 @@ fn own(
     let presence = builder.start().map_err(|error| start_failure(&error))?;
     if let FaceStatus::Off(why) = presence.status().collie {
         output::complain(&format!("Collie is off: {why}"));
+    }
+    if let FaceStatus::Off(why) = presence.status().records {
+        output::complain(&format!("the session is kept in memory only: {why}"));
     }
     let mut opening = presence.session(&record.session);
     if let Some(title) = &record.title {

@@ -67,6 +67,14 @@ impl Place {
         self.glance()
     }
 
+    /// Neither released nor closed, as far as is known here.
+    pub(super) fn is_open(&self) -> bool {
+        match self {
+            Self::Own { session, .. } => session.is_open(),
+            Self::Joined(_) => true,
+        }
+    }
+
     /// Another agent has the terminal. Waits for nobody.
     pub(super) fn is_lent(&self) -> bool {
         match self {
@@ -133,6 +141,15 @@ impl Request {
         match self {
             Self::Own(wish) => wish.wanted().clone(),
             Self::Joined(wish) => wish.wanted.clone(),
+        }
+    }
+
+    /// It is a text that was accepted before the agent was started again.
+    pub(super) fn is_from_before(&self) -> bool {
+        match self {
+            Self::Own(wish) => wish.is_from_before(),
+            // The outer presence was there before the agent.
+            Self::Joined(_) => false,
         }
     }
 

@@ -1,18 +1,17 @@
 //! A durable agent that tests drive by lines on stdin, so that they are another process to it.
 //!
-//! `durable-agent SOCKET [RECEIPTS]`, or `durable-agent --env`, or `durable-agent --loopback TOKEN`,
+//! `durable-agent SOCKET [RECORDS]`, or `durable-agent --env`, or `durable-agent --loopback TOKEN`,
 //! which prints its port first. It prints `ready`, and then what becomes of its asks.
 
 use std::error::Error;
 use std::io::{BufRead, Write};
 use std::path::Path;
 use std::process::{Command, ExitCode};
-use std::sync::Arc;
 use std::time::Duration;
 
 use agent_presence::collie::{
-    self, ActionView, AskInput, AskOption, CallerCheck, Caps, Collie, Core, CoreOptions, Item,
-    Loopback, MemoryHistory, Options, Pane, PaneOptions, PaneState, Tokens,
+    self, ActionView, AskInput, AskOption, CallerCheck, Caps, Collie, Core, CoreOptions,
+    FileRecords, Item, Loopback, MemoryHistory, Options, Pane, PaneOptions, PaneState, Tokens,
 };
 
 #[tokio::main(flavor = "current_thread")]
@@ -60,10 +59,8 @@ async fn serve(place: &str, argument: Option<&str>) -> Result<(Core, Served), Bo
             say(&format!("port {}", loopback.address().port()));
             Ok((core, Served::Loopback(loopback)))
         }
-        (socket, receipts) => {
-            if let Some(path) = receipts {
-                options.receipts = Arc::new(collie::FileReceipts::open(Path::new(path))?);
-            }
+        (socket, records) => {
+            options.records = records.map(|path| FileRecords::open(Path::new(path))).transpose()?;
             let core = Core::new(options)?;
             let collie = collie::serve_private(core.clone(), socket).await?;
             Ok((core, Served::Private(collie)))
