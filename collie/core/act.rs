@@ -179,6 +179,7 @@ impl RunningWrite {
                 hash: question_of(&ask.view),
                 value: answer.value.clone(),
                 decided_at: iso(decided_at),
+                raised: ask.raised.clone(),
             };
             edit.claim(pane_id, ask_id);
             Ok((answer, stored))

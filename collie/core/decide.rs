@@ -61,6 +61,7 @@ impl Edit<'_> {
             waiting,
             claimed: false,
             otherwise: None,
+            raised: format!("{}:{}", self.state.instance, self.state.rev),
             again,
         };
         if let Some(pane) = self.pane_mut(pane_id) {

@@ -16,9 +16,7 @@ use crate::collie::receipts::StoredSend;
 use crate::collie::records::{AskRecord, ChatRecord, FileRecords, PaneRecord};
 use crate::collie::time::{from_iso, iso};
 use crate::collie::waiter::{Waiting, Watch};
-use crate::collie::wire::{
-    AskView, DecidedBy, Item, NoticeLevel, PaneState, Phase, Refusal, Written,
-};
+use crate::collie::wire::{DecidedBy, Item, NoticeLevel, PaneState, Phase, Refusal, Written};
 
 impl Core {
     pub(super) fn records(&self) -> Option<&FileRecords> {
@@ -132,8 +130,9 @@ impl Edit<'_> {
 
     /// Cards whose asker is gone: the phone can answer, and the ask that is raised again has it.
     fn restore_asks(&mut self, pane_id: &str, asks: Vec<AskRecord>) {
-        for AskRecord { ask: view, again } in asks {
-            if self.was_answered(pane_id, &view) {
+        for AskRecord { ask: view, raised, again } in asks {
+            let receipts = self.core.records().map(FileRecords::receipts);
+            if receipts.is_some_and(|kept| kept.was_answered(pane_id, &view.id, &raised)) {
                 continue;
             }
             // An answer that is older was to an earlier question of this id.
@@ -147,6 +146,7 @@ impl Edit<'_> {
                 waiting: Waiting::FromBefore(None),
                 claimed: false,
                 otherwise: None,
+                raised,
                 again,
             };
             if let Some(pane) = self.pane_mut(pane_id) {
@@ -158,13 +158,6 @@ impl Edit<'_> {
                 self.will_expire(pane_id, &id, expires);
             }
         }
-    }
-
-    fn was_answered(&self, pane_id: &str, ask: &AskView) -> bool {
-        let records = self.core.records();
-        let at = records.and_then(|records| records.receipts().answered_at(pane_id, &ask.id));
-        // Both are written in the same way, so their order is that of their texts.
-        at.is_some_and(|at| at >= ask.opened_at)
     }
 
     /// A new card is open under this id: what was answered before was for another, and is taken.
@@ -331,7 +324,7 @@ impl Edit<'_> {
 
 impl OpenAsk {
     fn record(&self) -> AskRecord {
-        AskRecord { ask: self.view.clone(), again: self.again }
+        AskRecord { ask: self.view.clone(), raised: self.raised.clone(), again: self.again }
     }
 }
 

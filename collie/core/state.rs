@@ -129,6 +129,8 @@ pub(crate) struct OpenAsk {
     pub(crate) claimed: bool,
     /// Somebody else wanted to decide meanwhile, and will if the claim fails.
     pub(crate) otherwise: Option<DecidedBy>,
+    /// Which raising of its id this is, over all lives of the process.
+    pub(crate) raised: String,
     /// It can be raised again under its id after a restart.
     pub(crate) again: bool,
 }

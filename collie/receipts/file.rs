@@ -191,12 +191,13 @@ impl FileReceipts {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// When the last answer to an ask was given, of those that are known.
-    pub(crate) fn answered_at(&self, pane_id: &str, ask_id: &str) -> Option<String> {
+    /// Whether this raising of an ask was answered, as far as receipts are kept.
+    pub(crate) fn was_answered(&self, pane_id: &str, ask_id: &str, raised: &str) -> bool {
         let known = self.known();
-        let answers = known.index.oldest_first().filter_map(|receipt| receipt.answer.as_ref());
-        let answers = answers.filter(|answer| answer.pane_id == pane_id && answer.ask_id == ask_id);
-        answers.map(|answer| answer.decided_at.clone()).max()
+        let mut answers = known.index.oldest_first().filter_map(|receipt| receipt.answer.as_ref());
+        answers.any(|answer| {
+            answer.pane_id == pane_id && answer.ask_id == ask_id && answer.raised == raised
+        })
     }
 
     /// The number of the answer to an ask that is not taken yet.
@@ -343,6 +344,7 @@ mod tests {
             hash: "h".to_owned(),
             value: AnswerValue::Options(vec!["allow".to_owned()]),
             decided_at: "2026-11-30T14:53:46.120Z".to_owned(),
+            raised: "i:1".to_owned(),
         }
     }
 

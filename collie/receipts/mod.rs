@@ -82,6 +82,9 @@ pub struct StoredAnswer {
     pub value: AnswerValue,
     /// When, in ISO 8601.
     pub decided_at: String,
+    /// Which raising of the ask it answers, since an id may be raised anew.
+    #[serde(default)]
+    pub raised: String,
 }
 
 /// What a store knows of a request id.

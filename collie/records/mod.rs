@@ -39,6 +39,9 @@ pub(crate) struct PaneRecord {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct AskRecord {
     pub(crate) ask: AskView,
+    /// Which raising of it this is.
+    #[serde(default)]
+    pub(crate) raised: String,
     /// It can be raised again under this id.
     pub(crate) again: bool,
 }

@@ -54,12 +54,17 @@ pub(crate) fn records() {
         row("10 panes and their views, one of 50 MB", percentile(&mut samples, 0.5), floor);
         fs::remove_dir_all(at.join("chat")).unwrap();
         lengthen(&at.join("receipts"));
-        measure("a start with 50 MB of receipts, by hand", &at, |at| {
-            let long = fs::read(at.join("receipts")).unwrap();
-            drop(start(at));
+        let long = fs::read(at.join("receipts")).unwrap();
+        let mut samples = Vec::new();
+        for _ in 0..STARTS {
+            let began = Instant::now();
+            drop(start(&at));
+            samples.push(began.elapsed());
             // It was written anew.
-            fs::write(at.join("receipts"), long).unwrap();
-        });
+            fs::write(at.join("receipts"), &long).unwrap();
+        }
+        let floor = self::floor(&at);
+        row("a start with 50 MB of receipts, by hand", percentile(&mut samples, 0.5), floor);
     });
 }
 
