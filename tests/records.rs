@@ -49,7 +49,14 @@ while :; do
 done
 "#;
 
+/// The last thread of a killed process may still have its files.
+fn wait_for_the_lock(user: &User) {
+    let Ok(lock) = fs::File::open(user.path("run/c.sock.lock")) else { return };
+    eventually("a free lock", || lock.try_lock().is_ok());
+}
+
 fn life(user: &User, program: &str, number: u32) -> Terminal {
+    wait_for_the_lock(user);
     let mut command = user.wrap(&["--", program]);
     command.env("AP", PROGRAM).env("LIFE", number.to_string());
     for (name, file) in [("GO", "go"), ("LOG", "log"), ("COUNT", "count")] {
