@@ -118,6 +118,8 @@ fn a_killed_session_is_the_same_conversation_with_its_card_and_its_answer() {
     let terminal = life(&user, &program, 1);
     let (pane, card) = phone.wait_for_ask();
     assert!(said(&phone, "life 1"));
+    // A card is written in a moment, by a thread: a read of the history waits for it.
+    assert_eq!(phone.get("history").status, 200);
     kill_all(terminal);
 
     fs::remove_file(user.path("go")).unwrap();
