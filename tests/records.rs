@@ -49,7 +49,14 @@ while :; do
 done
 "#;
 
+/// The last thread of a killed process may still have its files.
+fn wait_for_the_lock(user: &User) {
+    let Ok(lock) = fs::File::open(user.path("run/c.sock.lock")) else { return };
+    eventually("a free lock", || lock.try_lock().is_ok());
+}
+
 fn life(user: &User, program: &str, number: u32) -> Terminal {
+    wait_for_the_lock(user);
     let mut command = user.wrap(&["--", program]);
     command.env("AP", PROGRAM).env("LIFE", number.to_string());
     for (name, file) in [("GO", "go"), ("LOG", "log"), ("COUNT", "count")] {
@@ -111,6 +118,8 @@ fn a_killed_session_is_the_same_conversation_with_its_card_and_its_answer() {
     let terminal = life(&user, &program, 1);
     let (pane, card) = phone.wait_for_ask();
     assert!(said(&phone, "life 1"));
+    // A card is written in a moment, by a thread: a read of the history waits for it.
+    assert_eq!(phone.get("history").status, 200);
     kill_all(terminal);
 
     fs::remove_file(user.path("go")).unwrap();

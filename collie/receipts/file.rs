@@ -208,14 +208,28 @@ impl FileReceipts {
 
     /// As `taken`, of the answer of this number alone: meanwhile the ask may have been raised anew.
     pub(crate) fn taken_if(&self, pane_id: &str, ask_id: &str, number: u64) -> io::Result<()> {
-        if self.untaken_number(pane_id, ask_id) == Some(number) {
-            return self.taken(pane_id, ask_id);
-        }
-        Ok(())
+        let key = (pane_id.to_owned(), ask_id.to_owned());
+        let line = Line::Taken(key.0.clone(), key.1.clone());
+        self.append_if(line, false, |known| {
+            known.untaken.get(&key).is_some_and(|it| it.0 == number)
+        })
     }
 
     fn append(&self, line: Line, durably: bool) -> io::Result<()> {
+        self.append_if(line, durably, |_| true)
+    }
+
+    /// Appends a line if that is right when its turn has come.
+    fn append_if(
+        &self,
+        line: Line,
+        durably: bool,
+        is_right: impl FnOnce(&Known) -> bool,
+    ) -> io::Result<()> {
         let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        if !is_right(&self.known()) {
+            return Ok(());
+        }
         let failed = match (disk.failed_at, &self.trouble) {
             (Some(_), _) => None,
             (None, None) => {

@@ -580,11 +580,14 @@ async fn one_history(seed: u64, at: &Path) {
     end(rig).await;
 }
 
-/// `RECORDS_MODEL_RUNS` sets how many histories are tried.
+/// `RECORDS_MODEL_RUNS` sets how many histories are tried, `RECORDS_MODEL_SEED` the first of them.
 #[tokio::test]
 async fn a_conversation_is_the_same_whenever_its_process_ends() {
-    let runs = std::env::var("RECORDS_MODEL_RUNS").ok().and_then(|runs| runs.parse().ok());
-    for seed in 1..=runs.unwrap_or(40) {
+    let number = |name: &str, unless: u64| {
+        std::env::var(name).ok().and_then(|value| value.parse().ok()).unwrap_or(unless)
+    };
+    let first = number("RECORDS_MODEL_SEED", 1);
+    for seed in first..first + number("RECORDS_MODEL_RUNS", 40) {
         let folder = quick_folder();
         one_history(seed, folder.path()).await;
     }
