@@ -139,7 +139,7 @@ fn a_nested_wrap_leaves_the_record_to_the_outer_one() {
     let wrap = ["--session", "outer", "--resume", "my-agent {session}", "--", "bash", "-c", inner];
     let mut terminal = user.start(&wrap);
     let command = user.wait_for_command();
-    terminal.wait_for("claude");
+    terminal.wait_for("up");
     terminal.type_bytes("exit 0\r");
     terminal.wait_for("outer");
     terminal.type_bytes("\r");

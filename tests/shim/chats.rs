@@ -131,9 +131,9 @@ fn the_users_line_is_not_doubled_while_a_card_is_open() {
 
 /// What is typed or shown is in no file, unless the agent writes one.
 #[test]
-fn nothing_is_written_down() {
+fn without_records_nothing_is_written_down() {
     let user = User::new();
-    let (mut terminal, phone) = start(&user, &["--chat", "live"], REPL);
+    let (mut terminal, phone) = start(&user, &["--chat", "live", "--no-records"], REPL);
     terminal.wait_for("> ");
     terminal.type_bytes("open-sesame\r");
     wait_for_chat(

@@ -104,7 +104,9 @@ fn its_commands_act_on_its_own_session() {
         assert!(reports.iter().all(|report| report.params["agent"] == "outer"), "{reports:?}");
         let mut states = user.states();
         states.dedup();
-        assert_eq!(states, ["idle", "blocked", "idle"], "{:#?}", user.herdr.requests());
+        // The first idle may have been replaced before it was on its way.
+        let states = states.strip_prefix(&["idle".to_owned()]).unwrap_or(&states);
+        assert_eq!(states, ["blocked", "idle"], "{:#?}", user.herdr.requests());
     }
 }
 
