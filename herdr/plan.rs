@@ -15,7 +15,11 @@ use super::slots::{Claim, Session, Wanted};
 use super::status::{Ownership, Status, TransportKind};
 use super::transport::{Reply, TransportError};
 use std::sync::Arc;
+use std::time::Duration;
 use tokio::time::Instant;
+
+/// What two answers may take: Herdr gives one each 100 ms at the worst.
+const CLEARING: Duration = Duration::from_millis(150);
 
 /// What the driver does next.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -131,11 +135,13 @@ impl Plan {
         if let Some(until) = self.retry.waits_until(wanted.generation, now) {
             return Step::Wait(Some(until));
         }
-        if self.session_of.is_some() && self.ownership == Ownership::Unchecked {
+        // At the end there is no time to ask once more.
+        let is_checked = self.stage > Stage::Reporting && self.in_force.claim.is_some();
+        if self.session_of.is_some() && self.ownership == Ownership::Unchecked && !is_checked {
             return Step::Send(Request::ReadProcess);
         }
         if wanted.released {
-            return Step::Send(self.leave());
+            return Step::Send(self.leave(wanted, now));
         }
         if let Some(request) = self.towards(wanted, now) {
             return Step::Send(request);
@@ -182,12 +188,15 @@ impl Plan {
         Some(if ends { Step::End { settled: true } } else { Step::Wait(None) })
     }
 
-    /// Metadata outlives a release, so it is cleared first (H042). Then the release, alone.
-    fn leave(&mut self) -> Request {
+    /// Metadata outlives a release, so it is cleared first (H042), if there is time for both. Then the
+    /// release, alone.
+    fn leave(&mut self, wanted: &Wanted, now: Instant) -> Request {
         if self.stage == Stage::Checking {
             return Request::ReadPane;
         }
-        if !self.in_force.metadata.is_empty() || self.in_force.metadata_unknown {
+        let has_time = wanted.finish_by.is_none_or(|deadline| deadline >= now + CLEARING);
+        let is_clear = self.in_force.metadata.is_empty() && !self.in_force.metadata_unknown;
+        if has_time && !is_clear {
             return Request::Metadata { metadata: Metadata::default(), seq: self.sequence.next() };
         }
         Request::Release { seq: self.next_seq() }

@@ -572,6 +572,26 @@ fn a_release_does_not_wait_for_metadata_that_cannot_be_cleared() {
     assert_eq!(world.shown(), None, "at once");
 }
 
+/// Herdr may take 100 ms for each answer. A title that stays is a blemish, an agent that stays is a lie.
+#[test]
+fn a_release_goes_first_when_there_is_no_time_to_clear_the_metadata() {
+    let mut world = World::with_sessions("0.9.3", Some(sessions));
+    world.want(|wanted| wanted.metadata = Arc::new(Metadata::new().title("T")));
+    world.report(State::Working, None);
+    world.run();
+    world.take_sent();
+    // What was on its way was lost, and whose pane it is is not known either.
+    world.fates = vec![Fate::Lost];
+    world.want(|wanted| wanted.metadata = Arc::new(Metadata::new().title("U")));
+    assert!(world.step());
+    world.take_sent();
+    world.wanted.finish_by = Some(world.now + SECOND / 10);
+    world.want(|wanted| wanted.released = true);
+    world.run();
+    assert_eq!(world.take_sent()[0], "pane.release_agent");
+    assert_eq!(world.shown(), None);
+}
+
 #[test]
 fn a_release_that_was_not_heard_is_made_again() {
     let mut world = World::new("0.9.3");
