@@ -1,7 +1,7 @@
 //! What the command prints.
 
 use std::fmt::Display;
-use std::io::{self, Write as _};
+use std::io::{self, IsTerminal as _, Write as _};
 
 use serde::Serialize;
 
@@ -10,6 +10,14 @@ use super::{Exit, Failure};
 /// One line on standard error. Nobody may be left to read it: that is no reason to fail.
 pub(super) fn complain(message: &impl Display) {
     let _ = writeln!(io::stderr(), "agent-presence: {message}");
+}
+
+/// Gives a person who is there the time to read what was said.
+pub(super) fn wait_for_enter() {
+    if io::stdin().is_terminal() {
+        complain(&"press Enter to leave");
+        let _ = io::stdin().read_line(&mut String::new());
+    }
 }
 
 /// One line on standard output.

@@ -2,7 +2,7 @@
 
 use std::env;
 use std::ffi::OsString;
-use std::io::{self, IsTerminal as _};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::{Exit, Failure, output, wrap};
@@ -30,10 +30,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
             // Herdr takes a pane whose program is gone for one without a session. A person is to read why it
             // did not come back, and can mend it and restart Herdr once more.
             output::complain(failure);
-            if io::stdin().is_terminal() {
-                output::complain(&"press Enter to leave");
-                let _ = io::stdin().read_line(&mut String::new());
-            }
+            output::wait_for_enter();
         })
         // Said already.
         .or(Ok(Exit::Failed))

@@ -69,6 +69,27 @@ fn the_interpreter_is_gone() {
     assert_eq!(user.releases(), releases, "Herdr is not to forget it");
 }
 
+/// It runs, and has lost the conversation: no quit, or Herdr would forget the session.
+#[test]
+fn the_agent_does_not_find_it() {
+    let user = User::new();
+    let command = reported(&user);
+    let script = "#!/bin/sh\necho No conversation found; exit 3\n";
+    crate::support::fake_herdr::write_program(&user.path("bin/my-agent"), script);
+    let releases = user.releases();
+    let terminal = user.restore(&command);
+    terminal.wait_for("press Enter to leave");
+    let screen = terminal.screen();
+    assert!(screen.contains("No conversation found"), "{screen}");
+    assert!(screen.contains("the agent failed at once; its session is kept"), "{screen}");
+    assert!(terminal.modes().is_cooked());
+    terminal.type_bytes("\r");
+    terminal.type_bytes("echo exit=$?\r");
+    terminal.wait_for("exit=3");
+    assert_eq!(user.releases(), releases);
+    assert_eq!(user.wait_for_command(), command);
+}
+
 #[test]
 fn the_record_is_gone() {
     let user = User::new();

@@ -17,6 +17,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 
@@ -39,6 +40,9 @@ use hands::Hands;
 use outer::{Joined, Outer};
 use place::Place;
 use tap::Signals;
+
+/// An agent that comes back and fails within this time has not come back.
+const AT_ONCE: Duration = Duration::from_secs(5);
 
 /// As JSON, the options of a session that is to come back.
 #[derive(Debug, Default, clap::Args, Serialize, Deserialize)]
@@ -233,7 +237,15 @@ fn run_as(
             Err(error) => output::complain(&format!("the terminal is not looked at: {error}")),
         }
     }
+    let began = Instant::now();
     let outcome = shim::run_with(&child, options, &mut tap, keyboard.as_ref());
+    let ending = match &outcome {
+        Ok(ending) if comes_back && failed_at_once(ending, began) => TheEnd::FailedAtOnce,
+        Ok(ending) => TheEnd::of(ending),
+        // What cannot come back now may do so later.
+        Err(_) if comes_back => TheEnd::NeverBegan,
+        Err(_) => TheEnd::Quit,
+    };
     // The eyes first: what is left on the screen belongs to the last turn.
     drop((tap, eyes));
     // Nobody says anything any more, and all sessions are told of the end.
@@ -241,8 +253,12 @@ fn run_as(
     drop(started.coming_back);
     // A session in the presence round us ends with our process.
     if let Place::Own { presence, session } = started.place {
-        end(presence, outcome.as_ref().ok(), comes_back);
+        end(presence, ending);
         drop((session, opened));
+    }
+    if ending == TheEnd::FailedAtOnce {
+        output::complain(&"the agent failed at once; its session is kept");
+        output::wait_for_enter();
     }
     outcome.map_err(|error| child_failure(&error))?.leave()
 }
@@ -310,16 +326,40 @@ fn guard(sockets: &[PathBuf], last_word: impl FnOnce()) {
     }
 }
 
-/// Tells the faces how the agent ended; `None`: it never ran.
-fn end(presence: Presence, ending: Option<&Ending>, comes_back: bool) {
-    match ending.map(|ending| (ending.ended_by, ending.status)) {
-        // What cannot come back now may do so later.
-        None if comes_back => {}
-        // The user quit, by whatever way the agent offers.
-        None | Some((None, Status::Exited(_))) => presence.release(),
-        // The agent crashed, or somebody closed the terminal, or stopped us: nothing runs any more, and the
-        // session can be resumed.
-        Some((None, Status::Signaled(_)) | (Some(_), _)) => presence.ended(),
+/// How a wrapped agent ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum TheEnd {
+    /// It could not be started.
+    NeverBegan,
+    /// The user quit, by whatever way the agent offers.
+    Quit,
+    /// The agent crashed, or somebody closed the terminal, or stopped us: nothing runs any more, and the
+    /// session can be resumed.
+    Gone,
+    /// It came back only to say that it cannot, such as that it does not find the conversation.
+    FailedAtOnce,
+}
+
+impl TheEnd {
+    fn of(ending: &Ending) -> Self {
+        match (ending.ended_by, ending.status) {
+            (None, Status::Exited(_)) => Self::Quit,
+            (None, Status::Signaled(_)) | (Some(_), _) => Self::Gone,
+        }
+    }
+}
+
+fn failed_at_once(ending: &Ending, began: Instant) -> bool {
+    let failed = matches!(ending.status, Status::Exited(code) if code != 0);
+    failed && ending.ended_by.is_none() && began.elapsed() < AT_ONCE
+}
+
+/// Tells the faces how the agent ended.
+fn end(presence: Presence, ending: TheEnd) {
+    match ending {
+        TheEnd::NeverBegan => {}
+        TheEnd::Quit => presence.release(),
+        TheEnd::Gone | TheEnd::FailedAtOnce => presence.ended(),
     }
     presence.close();
 }
