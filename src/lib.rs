@@ -57,6 +57,12 @@
 //! and, for at most 300 ms, [`Presence::close`]. In an asynchronous task, await the ask, and
 //! [`Inbox::recv`](presence::Inbox::recv).
 //!
+//! # After a restart
+//!
+//! Herdr runs the session's [resume command](presence::SessionBuilder::resume) in the restored pane. On the
+//! phone, a session that is opened again under its id is the same one, with its chat, its open cards and their
+//! answers, if the presence is [durable](presence::Builder::durable), which is off unless said.
+//!
 //! # Cancel safety
 //!
 //! - An [`Ask`](presence::Ask) or [`Approval`](presence::Approval) that is dropped before it is answered

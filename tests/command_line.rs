@@ -192,3 +192,51 @@ fn sockets(folder: &Path) -> Vec<String> {
     }
     found
 }
+
+/// The long options that a command's help lists.
+fn options_of(command: &str) -> Vec<String> {
+    let folder = folder();
+    let output = agent_presence(folder.path()).args([command, "--help"]).output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let words = help.lines().filter_map(|line| line.trim_start().split(' ').next());
+    let options: Vec<String> = words
+        .map(|word| word.trim_end_matches(',').to_owned())
+        .filter(|word| word.starts_with("--"))
+        .collect();
+    assert!(!options.is_empty(), "{help}");
+    options
+}
+
+const README: &str = include_str!("../README.md");
+
+#[test]
+fn the_readme_has_a_row_for_every_option_of_wrap() {
+    let is_in_a_row = |option: &String| {
+        let ends = |rest: &str| !rest.starts_with(|c: char| c.is_alphanumeric() || c == '-');
+        let rows = README.lines().filter_map(|line| line.strip_prefix("| `"));
+        rows.filter_map(|row| row.strip_prefix(option.as_str())).any(ends)
+    };
+    let mut missing = options_of("wrap");
+    missing.retain(|option| !is_in_a_row(option));
+    assert_eq!(missing, Vec::<String>::new());
+}
+
+/// `probe` is for `verify-restore` alone, and is in neither.
+#[test]
+fn the_readme_shows_every_command_of_the_help() {
+    let folder = folder();
+    let output = agent_presence(folder.path()).arg("--help").output().unwrap();
+    let help = String::from_utf8(output.stdout).unwrap();
+    let (_, commands) = help.split_once("Commands:\n").unwrap();
+    let commands = commands.lines().take_while(|line| !line.is_empty());
+    let names = commands.filter_map(|line| line.strip_prefix("  ")?.split(' ').next());
+    let names: Vec<&str> = names.filter(|name| !name.is_empty() && *name != "help").collect();
+    assert!(names.len() > 10, "{help}");
+    for name in names {
+        let is_shown = README.contains(&format!("agent-presence {name} "))
+            || README.contains(&format!("agent-presence {name}\n"))
+            || README.contains(&format!("-- {name}`"));
+        assert!(is_shown, "`{name}`");
+    }
+    assert!(!help.contains("probe") && !README.contains("agent-presence probe"));
+}

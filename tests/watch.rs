@@ -12,6 +12,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use agent_presence::collie::{Item, MemoryHistory, Options, PaneOptions};
+use serde_json::json;
 use support::terminal::{Terminal, eventually};
 
 const PROGRAM: &str = env!("CARGO_BIN_EXE_agent-presence");
@@ -74,6 +76,76 @@ fn a_newcomer_sees_that_it_works() {
     watch.type_bytes("q");
     assert_eq!(watch.wait().code(), Some(0));
     assert_eq!(watch.modes(), before, "the terminal is as it was");
+}
+
+/// What a wrapped agent said before is there when its next run is watched.
+#[test]
+fn the_run_before_is_a_past_conversation() {
+    let runtime = runtime_folder();
+    let wrap = ["wrap", "--title", "Fix the build", "--", TOY_AGENT];
+    let mut agent = Terminal::start(&mut agent_presence(runtime.path(), &wrap));
+    agent.wait_for("Toy agent.");
+    agent.type_bytes("look at the log\r");
+    agent.wait_for("I have looked at: look at the log");
+    agent.type_bytes("exit 0\r");
+    assert_eq!(agent.wait().code(), Some(0));
+
+    let mut agent =
+        Terminal::start(&mut agent_presence(runtime.path(), &["wrap", "--", TOY_AGENT]));
+    let mut watch = Terminal::start_sized(&mut agent_presence(runtime.path(), &["watch"]), 24, 80);
+    watch.wait_for("h past");
+    assert!(!watch.screen().contains("look at the log"));
+    watch.type_bytes("h");
+    watch.wait_for("Fix the build");
+    assert!(!watch.screen().contains("r reopen"), "a wrapped agent reopens nothing");
+    watch.type_bytes("\r");
+    watch.wait_for("> look at the log");
+    watch.wait_for("I have looked at: look at the log");
+    watch.type_bytes("q");
+    assert_eq!(watch.wait().code(), Some(0));
+    agent.type_bytes("exit 0\r");
+    assert_eq!(agent.wait().code(), Some(0));
+}
+
+/// A chat goes on above its top, where the agent's history has more of it than its pane.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_chat_goes_on_above_its_top() {
+    let runtime = runtime_folder();
+    let options = Options { socket: Some(runtime.path().join("host.sock")), ..Options::default() };
+    let host = agent_presence::collie::open(options).await.unwrap();
+    let pane = PaneOptions { title: "Long".into(), ..PaneOptions::default() };
+    let pane = host.workspace("w", "W").unwrap().tab("t", "T").unwrap().pane("p", pane).unwrap();
+    let history = MemoryHistory::new();
+    let row = json!({"id": "p", "title": "Long", "startedAt": "2026-11-30T14:53:46.120Z",
+        "state": "open", "items": 0});
+    history.put_row(serde_json::from_value(row).unwrap());
+    for number in 0..100 {
+        let item = Item::reply(format!("i{number}"), format!("line {number}."));
+        history.put_item("p", item.clone());
+        if number >= 50 {
+            pane.item(item).unwrap();
+        }
+    }
+    host.core().history(history);
+    host.ready();
+
+    let mut watch = agent_presence(runtime.path(), &["watch", "--socket"]);
+    watch.arg(host.address());
+    let mut watch = Terminal::start_sized(&mut watch, 24, 80);
+    watch.wait_for("line 99.");
+    let typed = Cell::new(None::<Instant>);
+    eventually("the oldest line", || {
+        if typed.get().is_none_or(|at| at.elapsed() > Duration::from_millis(100)) {
+            watch.type_bytes("\x1b[5~");
+            typed.set(Some(Instant::now()));
+        }
+        watch.screen().contains("line 0.")
+    });
+    watch.type_bytes("\x1b[F");
+    watch.wait_for("line 99.");
+    watch.type_bytes("q");
+    assert_eq!(watch.wait().code(), Some(0));
+    host.close().await;
 }
 
 /// A stopped agent does not stop the screen.

@@ -9,7 +9,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value, json};
 
 use super::route::percent_encoded;
-use super::{AnswerValue, ErrorView, EventsView, Hello, StateView, Target, WireRange, Written};
+use super::{
+    AnswerValue, ErrorView, EventsView, Hello, HistoryItems, HistoryRows, StateView, Target,
+    WireRange, Written,
+};
 
 /// How long an answer may take, unless said. A join waits for the first one's answer, so this is not short.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -109,6 +112,33 @@ impl Client {
         let after = cursor.map(|cursor| format!("?after={}", percent_encoded(cursor)));
         let pane = percent_encoded(pane);
         self.get(&format!("panes/{pane}/events{}", after.unwrap_or_default()))
+    }
+
+    /// Conversations of the agent's own store, newest first: at most `limit`, 1 to 200. `after` is the `next`
+    /// of the part before.
+    ///
+    /// # Errors
+    /// As every request; `not-supported` where the cap is off.
+    pub fn history(
+        &mut self,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<HistoryRows, ClientError> {
+        self.get(&format!("history{}", part(after, limit)))
+    }
+
+    /// Items of one of them, newest first, likewise.
+    ///
+    /// # Errors
+    /// As every request; `unknown-session`.
+    pub fn history_items(
+        &mut self,
+        session_id: &str,
+        after: Option<&str>,
+        limit: usize,
+    ) -> Result<HistoryItems, ClientError> {
+        let session = percent_encoded(session_id);
+        self.get(&format!("history/{session}{}", part(after, limit)))
     }
 
     /// Answers an ask. `hash` is the one of the ask that the person saw.
@@ -281,6 +311,12 @@ impl Client {
         stream.set_write_timeout(Some(self.patience))?;
         Ok(BufReader::new(stream))
     }
+}
+
+/// Which part of a list is asked for.
+fn part(after: Option<&str>, limit: usize) -> String {
+    let after = after.map(|after| format!("&after={}", percent_encoded(after)));
+    format!("?limit={limit}{}", after.unwrap_or_default())
 }
 
 fn fields<const N: usize>(fields: [(&str, Value); N]) -> Map<String, Value> {

@@ -97,7 +97,7 @@ impl Seen {
 }
 
 /// How long ago, in its largest unit.
-fn age(age: Duration) -> String {
+pub(super) fn age(age: Duration) -> String {
     match age.as_secs() {
         seconds @ 0..60 => format!("{seconds}s"),
         seconds @ 60..3_600 => format!("{}m", seconds / 60),

@@ -86,6 +86,9 @@ fn the_client_asks_for_everything_that_can_be_asked_for() {
     let pane = Target::Pane("p".to_owned());
     assert_eq!(client.rename(&pane, "Other", "r4").unwrap().title.as_deref(), Some("Other"));
     assert!(client.close(&pane, "r5").unwrap().ok);
+    let no_history = |refused: ClientError| matches!(refused, ClientError::Refused(_));
+    assert!(client.history(None, 200).is_err_and(no_history));
+    assert!(client.history_items("p", Some("1"), 200).is_err_and(no_history));
     assert_eq!(client.reopen("p", "r6").unwrap().pane_id.as_deref(), Some("p"));
 }
 

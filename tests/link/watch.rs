@@ -144,3 +144,51 @@ fn all_kinds_of_cards_are_answered_and_texts_and_stops_are_sent() {
     terminal.type_bytes("q");
     assert_eq!(terminal.wait().code(), Some(0));
 }
+
+#[test]
+fn past_conversations_are_read_and_go_on() {
+    let user = User::new();
+    let mut link = Link::start(&user, None, "--takes all");
+    link.call("open", &json!({"session": "one", "title": "The first"}));
+    for number in 0..230 {
+        link.call("say", &json!({"session": "one", "text": format!("line {number}.")}));
+    }
+    link.call("close", &json!({"session": "one"}));
+    link.call("subscribe", &json!({}));
+    let mut terminal = watch(&user);
+    // Without a session, too.
+    terminal.wait_for("h past");
+    terminal.type_bytes("h");
+    terminal.wait_for("The first  one  230 items");
+    link.call("open", &json!({"session": "two", "title": "The second"}));
+    link.request(1, "approve", &json!({"session": "two", "tool": "rm"}));
+    terminal.wait_for("Past conversations · 1 waiting: Esc");
+    terminal.type_bytes("\r");
+    terminal.wait_for("The first · past");
+    terminal.wait_for("line 229.");
+    assert!(!terminal.screen().contains("rm wants to run"));
+    // More than comes at once.
+    shown(&terminal, "\x1b[5~\x1b[5~\x1b[5~\x1b[5~\x1b[5~", "line 0.");
+    terminal.type_bytes("\x1b");
+    terminal.wait_for("rm wants to run");
+    assert_eq!(answered(&terminal, &link, "2")["result"]["approved"], false);
+
+    terminal.type_bytes("h");
+    terminal.wait_for("r reopen");
+    terminal.type_bytes("r");
+    let wish = link.read();
+    assert_eq!(
+        (&wish["params"]["wanted"], &wish["params"]["session"]),
+        (&json!("reopen"), &json!("one"))
+    );
+    link.call("open", &json!({"session": "one", "title": "The first"}));
+    link.call("accept", &json!({"requestId": wish["params"]["requestId"]}));
+    terminal.wait_for("it goes on");
+    terminal.wait_for("idle    The first");
+    // It is the one that is shown, with all that was said.
+    terminal.wait_for("line 229.");
+    terminal.type_bytes("h");
+    terminal.wait_for("  none");
+    terminal.type_bytes("q");
+    assert_eq!(terminal.wait().code(), Some(0));
+}

@@ -3,17 +3,24 @@
 use std::collections::HashMap;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::Duration;
 
 use super::chat::Chat;
-use crate::collie::wire::{Hello, PaneView};
+use crate::collie::wire::{Hello, HistoryRow, PaneView};
 use crate::collie::{AnswerValue, Client, ClientError};
 use crate::os::random;
 
 /// How often the agent is polled. Collie itself takes 2 s; here somebody looks.
 const POLL_EVERY: Duration = Duration::from_millis(250);
+
+/// How much of a history is read at once: all that may be.
+const PART: usize = 200;
+
+/// How many parts of the list of conversations are read at most.
+const PARTS: usize = 10;
 
 /// What the person here wants of an agent.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,6 +31,14 @@ pub(super) enum Act {
     Send { pane: String, text: String, steer: bool },
     /// The running turn is to stop.
     Stop { pane: String },
+    /// The past conversations are to be listed.
+    List,
+    /// One of them is to be read.
+    Read { session: String },
+    /// Older items are to be read: of a pane, or of the past conversation that is read.
+    Older { pane: Option<String>, session: String },
+    /// A past conversation is to go on.
+    Reopen { session: String },
 }
 
 /// What is known of an agent.
@@ -31,7 +46,11 @@ pub(super) enum Act {
 pub(super) struct Snapshot {
     pub(super) hello: Option<Hello>,
     pub(super) panes: Vec<PaneView>,
-    pub(super) chats: HashMap<String, Chat>,
+    pub(super) chats: HashMap<String, Arc<Chat>>,
+    /// The conversations of its history, open ones too, as they were when they were listed.
+    pub(super) conversations: Vec<HistoryRow>,
+    /// The one that is read, and its session's id.
+    pub(super) read: Option<(String, Arc<Chat>)>,
     /// Why nothing newer is known.
     pub(super) trouble: Option<String>,
     /// What came of the last act.
@@ -110,7 +129,7 @@ impl Follower {
             }
             match acts.recv_timeout(POLL_EVERY) {
                 Ok(act) => {
-                    self.known.outcome = Some(self.act(&act));
+                    self.known.outcome = self.act(&act);
                     if tell.send(self.known.clone()).is_err() {
                         return;
                     }
@@ -133,6 +152,10 @@ impl Follower {
         self.known.chats.retain(|id, _| state.panes.iter().any(|pane| pane.id == *id));
         for pane in &state.panes {
             let chat = self.known.chats.entry(pane.id.clone()).or_default();
+            if chat.cursor() == Some(pane.cursor.as_str()) {
+                continue;
+            }
+            let chat = Arc::make_mut(chat);
             while chat.cursor() != Some(pane.cursor.as_str()) {
                 let events = self.client.events(&pane.id, chat.cursor())?;
                 let more = events.more == Some(true);
@@ -148,12 +171,46 @@ impl Follower {
         Ok(true)
     }
 
-    /// Does something; what came of it, in words.
-    fn act(&mut self, act: &Act) -> String {
-        let Ok(request_id) = random::hex(16) else {
-            return "nothing was done: the system gives no randomness".to_owned();
+    fn list(&mut self) -> Result<(), ClientError> {
+        let (mut rows, mut after) = (Vec::new(), None);
+        for _ in 0..PARTS {
+            let part = self.client.history(after.as_deref(), PART)?;
+            rows.extend(part.rows);
+            after = part.next;
+            if after.is_none() {
+                break;
+            }
+        }
+        self.known.conversations = rows;
+        Ok(())
+    }
+
+    fn read_older(&mut self, pane: Option<&str>, session: &str) -> Result<(), ClientError> {
+        let chat = match pane {
+            Some(pane) => self.known.chats.get_mut(pane),
+            None => {
+                self.known.read.as_mut().filter(|read| read.0 == session).map(|read| &mut read.1)
+            }
         };
-        match act {
+        let Some(chat) = chat else { return Ok(()) };
+        let client = &mut self.client;
+        Arc::make_mut(chat).read_older(|after| client.history_items(session, after, PART))
+    }
+
+    /// Does something; what came of it, in words, where the screen does not show it.
+    fn act(&mut self, act: &Act) -> Option<String> {
+        let Ok(request_id) = random::hex(16) else {
+            return Some("nothing was done: the system gives no randomness".to_owned());
+        };
+        Some(match act {
+            Act::List => return trouble(self.list()),
+            Act::Read { session } => {
+                self.known.read = Some((session.clone(), Arc::default()));
+                return trouble(self.read_older(None, session));
+            }
+            Act::Older { pane, session } => {
+                return trouble(self.read_older(pane.as_deref(), session));
+            }
             Act::Answer { pane, ask, hash, value } => {
                 match self.client.answer(pane, ask, value, Some(hash), &request_id) {
                     Ok(_) => format!("answered: {}", words(value)),
@@ -173,8 +230,17 @@ impl Follower {
                 Ok(_) => "stopped".to_owned(),
                 Err(error) => format!("not stopped: {}", reason(&error)),
             },
-        }
+            Act::Reopen { session } => match self.client.reopen(session, &request_id) {
+                Ok(_) => "it goes on".to_owned(),
+                Err(error) => format!("not reopened: {}", reason(&error)),
+            },
+        })
     }
+}
+
+/// Why the history was not read, if it was not.
+fn trouble(read: Result<(), ClientError>) -> Option<String> {
+    read.err().map(|error| format!("not read: {}", reason(&error)))
 }
 
 /// The agent's own reason, where it gave one.

@@ -7,6 +7,7 @@ mod chat;
 mod draw;
 mod feed;
 mod input;
+mod past;
 mod view;
 
 use std::env;
@@ -18,7 +19,7 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEventKind, KeyModifiers};
 
 use self::feed::{Act, Feed};
-use self::view::View;
+use self::view::{PAGE, View};
 use super::{Exit, Failure};
 use crate::os::folders;
 
@@ -97,7 +98,9 @@ fn watch(terminal: &mut DefaultTerminal, place: &Place) -> io::Result<()> {
         }
         if redraw {
             view.refresh(&feeds, Instant::now());
-            terminal.draw(|frame| draw::draw(frame, &view, place.describe()))?;
+            let mut hidden = (0, 0);
+            terminal.draw(|frame| hidden = draw::draw(frame, &view, place.describe()))?;
+            (view.above, view.scrolled) = hidden;
             redraw = false;
         }
         if event::poll(TICK)? {
@@ -123,9 +126,6 @@ fn follow(feeds: &mut Vec<Feed>, sockets: Vec<PathBuf>) -> io::Result<bool> {
     Ok(changed)
 }
 
-/// How far one key moves in the chat.
-const PAGE: usize = 10;
-
 /// Does what a key says; whether it says to leave.
 fn act(event: &Event, view: &mut View, feeds: &[Feed]) -> bool {
     let Event::Key(key) = event else { return false };
@@ -136,18 +136,21 @@ fn act(event: &Event, view: &mut View, feeds: &[Feed]) -> bool {
     if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
         return true;
     }
-    let act = if view.input.is_some() {
-        type_key(key.code, view)
-    } else {
-        if matches!(key.code, KeyCode::Char('q') | KeyCode::Esc) {
-            return true;
-        }
-        press(key.code, view)
+    let is_plain = view.input.is_none();
+    if is_plain && matches!(key.code, KeyCode::Char('q')) {
+        return true;
+    }
+    let acts = match (is_plain, view.past.is_some(), key.code) {
+        (false, _, code) => type_key(code, view).into_iter().collect(),
+        (true, false, KeyCode::Esc) => return true,
+        (true, false, KeyCode::Char('h')) => view.look_back(),
+        (true, false, code) => press(code, view).into_iter().collect(),
+        (true, true, code) => press_in_past(code, view).into_iter().collect(),
     };
-    if let Some((socket, act)) = act
-        && let Some(feed) = feeds.iter().find(|feed| feed.socket() == socket)
-    {
-        feed.act(act);
+    for (socket, act) in acts {
+        if let Some(feed) = feeds.iter().find(|feed| feed.socket() == socket) {
+            feed.act(act);
+        }
     }
     false
 }
@@ -169,7 +172,7 @@ fn press(key: KeyCode, view: &mut View) -> Option<(PathBuf, Act)> {
     match key {
         KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => view.select_next(1),
         KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => view.select_next(-1),
-        KeyCode::PageUp => view.scrolled = view.scrolled.saturating_add(PAGE),
+        KeyCode::PageUp => return view.scroll_up(),
         KeyCode::PageDown => view.scrolled = view.scrolled.saturating_sub(PAGE),
         KeyCode::End => view.scrolled = 0,
         KeyCode::Char('s') => view.begin_to_send(false),
@@ -178,6 +181,27 @@ fn press(key: KeyCode, view: &mut View) -> Option<(PathBuf, Act)> {
         KeyCode::Enter => return view.enter(Instant::now()),
         KeyCode::Char(digit @ '1'..='9') => {
             return view.pick(digit as usize - '1' as usize, Instant::now());
+        }
+        _ => {}
+    }
+    None
+}
+
+/// A key while the past conversations are looked at.
+fn press_in_past(key: KeyCode, view: &mut View) -> Option<(PathBuf, Act)> {
+    match key {
+        KeyCode::PageUp => return view.scroll_up(),
+        KeyCode::PageDown => view.scrolled = view.scrolled.saturating_sub(PAGE),
+        KeyCode::End => view.scrolled = 0,
+        KeyCode::Esc | KeyCode::Char('h') => view.look_forward(),
+        KeyCode::Char('r') => return view.reopen(),
+        KeyCode::Enter => {
+            view.scrolled = 0;
+            return view.past.as_mut()?.read();
+        }
+        KeyCode::Down | KeyCode::Char('j') | KeyCode::Tab => view.past.as_mut()?.select_next(1),
+        KeyCode::Up | KeyCode::Char('k') | KeyCode::BackTab => {
+            view.past.as_mut()?.select_next(-1);
         }
         _ => {}
     }

@@ -1,23 +1,29 @@
 //! What the screen shows, apart from how it is drawn.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::chat::Chat;
 use super::feed::{Act, Feed};
 use super::input::{Input, Typed};
+use super::past::Past;
 use crate::collie::wire::PaneView;
-use crate::collie::{AnswerValue, AskKind, AskOption, AskView, Caps, Item};
+use crate::collie::{AnswerValue, AskKind, AskOption, AskView, Caps};
 
 /// For how long a new card takes no key, after the last one: one that was on its way when the card came up was not
 /// meant for it, and an approval is given by a person who saw what it is for.
 pub(super) const SETTLE: Duration = Duration::from_millis(500);
+
+/// How far one key moves in the chat.
+pub(super) const PAGE: usize = 10;
 
 /// One session of one agent.
 #[derive(Clone, Debug)]
 pub(super) struct Row {
     pub(super) socket: PathBuf,
     pub(super) pane: PaneView,
-    pub(super) items: Vec<Item>,
+    pub(super) chat: Arc<Chat>,
     /// What its agent takes.
     pub(super) caps: Caps,
 }
@@ -35,8 +41,13 @@ pub(super) struct View {
     pub(super) picked: Vec<String>,
     /// What is being typed.
     pub(super) input: Option<Input>,
-    /// How many lines of the chat are below the ones that are shown.
+    /// How many lines of the chat are below the ones that are shown, and above. Drawing keeps them right.
     pub(super) scrolled: usize,
+    pub(super) above: usize,
+    /// The past conversations, while they are looked at instead of the sessions.
+    pub(super) past: Option<Past>,
+    /// The agents that have a history.
+    with_history: Vec<PathBuf>,
 }
 
 impl View {
@@ -44,18 +55,25 @@ impl View {
     pub(super) fn refresh(&mut self, feeds: &[Feed], now: Instant) {
         self.rows.clear();
         self.notes.clear();
+        self.with_history.clear();
         for feed in feeds {
             let newest = feed.newest();
+            let caps = newest.hello.as_ref().map_or(Caps::NONE, |hello| hello.caps);
+            if caps.history {
+                self.with_history.push(feed.socket().to_owned());
+            }
             for pane in &newest.panes {
-                let items = newest.chats.get(&pane.id).map(|chat| chat.items().to_vec());
                 self.rows.push(Row {
                     socket: feed.socket().to_owned(),
                     pane: pane.clone(),
-                    items: items.unwrap_or_default(),
-                    caps: newest.hello.as_ref().map_or(Caps::NONE, |hello| hello.caps),
+                    chat: newest.chats.get(&pane.id).cloned().unwrap_or_default(),
+                    caps,
                 });
             }
             self.notes.extend(newest.trouble.iter().chain(&newest.outcome).cloned());
+        }
+        if let Some(past) = &mut self.past {
+            past.refresh(feeds);
         }
         self.note_card(now);
     }
@@ -75,7 +93,8 @@ impl View {
 
     /// The open card: the oldest ask of the session that is shown whole.
     pub(super) fn ask(&self) -> Option<&AskView> {
-        self.row()?.pane.asks.first()
+        // Who looks at the past does not see the card.
+        self.row().filter(|_| self.past.is_none())?.pane.asks.first()
     }
 
     pub(super) fn select_next(&mut self, step: isize) {
@@ -145,6 +164,48 @@ impl View {
         Some((row.socket.clone(), Act::Stop { pane: row.pane.id.clone() }))
     }
 
+    pub(super) fn scroll_up(&mut self) -> Option<(PathBuf, Act)> {
+        self.scrolled = self.scrolled.saturating_add(PAGE);
+        // Older items are on their way before the top is reached.
+        if self.above > 2 * PAGE {
+            return None;
+        }
+        match &self.past {
+            Some(past) => past.older(),
+            None => self.row().and_then(Row::older),
+        }
+    }
+
+    pub(super) fn has_history(&self) -> bool {
+        !self.with_history.is_empty()
+    }
+
+    /// Shows the past conversations, which have to be listed.
+    pub(super) fn look_back(&mut self) -> Vec<(PathBuf, Act)> {
+        if self.has_history() {
+            self.past = Some(Past::default());
+            self.scrolled = 0;
+        }
+        self.with_history.iter().map(|socket| (socket.clone(), Act::List)).collect()
+    }
+
+    /// Shows the sessions again.
+    pub(super) fn look_forward(&mut self) {
+        self.past = None;
+        self.scrolled = 0;
+        self.note_card(Instant::now());
+    }
+
+    /// Has the selected conversation go on, and shows it.
+    pub(super) fn reopen(&mut self) -> Option<(PathBuf, Act)> {
+        let (socket, act) = self.past.as_ref()?.reopen()?;
+        if let Act::Reopen { session } = &act {
+            self.selected = Some((socket.clone(), session.clone()));
+        }
+        self.look_forward();
+        Some((socket, act))
+    }
+
     /// Takes the line that was typed.
     pub(super) fn typed(&mut self) -> Option<(PathBuf, Act)> {
         let typed = self.input.as_mut()?.enter()?;
@@ -186,6 +247,17 @@ impl Row {
     fn is(&self, socket: &Path, pane: &str) -> bool {
         self.socket == socket && self.pane.id == pane
     }
+
+    /// Whether the history may have items that are older than those here.
+    pub(super) fn may_have_older(&self) -> bool {
+        self.caps.history && self.pane.session_id.is_some() && !self.chat.is_all_read()
+    }
+
+    fn older(&self) -> Option<(PathBuf, Act)> {
+        let session = self.pane.session_id.clone().filter(|_| self.may_have_older())?;
+        let pane = Some(self.pane.id.clone());
+        Some((self.socket.clone(), Act::Older { pane, session }))
+    }
 }
 
 /// The options that keys can pick.
@@ -216,7 +288,7 @@ mod tests {
         Row {
             socket: "/run/a".into(),
             pane: serde_json::from_value(pane).unwrap(),
-            items: Vec::new(),
+            chat: Arc::default(),
             caps: Caps::ALL,
         }
     }
@@ -311,5 +383,31 @@ mod tests {
         assert_eq!(view.row().unwrap().pane.id, "c");
         view.select_next(1);
         assert_eq!(view.row().unwrap().pane.id, "b");
+    }
+
+    #[test]
+    fn near_the_top_of_a_chat_older_items_are_asked_for() {
+        let mut view = view(vec![row("p", "a")], Instant::now());
+        view.above = 3 * PAGE;
+        assert_eq!((view.scroll_up(), view.scrolled), (None, PAGE));
+        view.above = PAGE;
+        let older = Act::Older { pane: Some("p".to_owned()), session: "p".to_owned() };
+        assert_eq!(view.scroll_up(), Some(("/run/a".into(), older)));
+        view.rows[0].caps = Caps::NONE;
+        assert_eq!(view.scroll_up(), None);
+    }
+
+    #[test]
+    fn a_card_takes_no_key_from_who_looks_at_the_past() {
+        let start = Instant::now();
+        let mut view = view(vec![row("p", "a")], start);
+        view.with_history = vec!["/run/a".into()];
+        assert_eq!(view.look_back(), [("/run/a".into(), Act::List)]);
+        view.note_card(start + SETTLE);
+        assert_eq!(view.pick(0, start + SETTLE * 3), None);
+        view.look_forward();
+        let back = Instant::now();
+        assert_eq!(view.pick(0, back), None, "it is seen only now");
+        assert!(view.pick(0, back + SETTLE).is_some());
     }
 }

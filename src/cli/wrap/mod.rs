@@ -92,8 +92,8 @@ pub(super) struct Arguments {
     /// meanwhile. An agent that says things itself is not repeated.
     #[arg(long, value_name = "WHAT", default_value = "turns")]
     chat: ChatMode,
-    /// Keep nothing on disk: the session does not come back on the phone after a restart. Default: its
-    /// chat, open cards and answers are in `$XDG_STATE_HOME/agent-presence/collie/`.
+    /// Keep no chat, card or answer on disk: after a restart the session begins anew on the phone. What
+    /// `resume` needs is kept all the same. Default: they are in `$XDG_STATE_HOME/agent-presence/collie/`.
     #[arg(long)]
     no_records: bool,
     /// The agent's command, after `--`.

@@ -97,7 +97,11 @@ impl Joined {
     /// Which rule the user's own words broke.
     pub(super) fn open(outer: Outer, params: &OpenParams) -> Result<Self, String> {
         let opened = Client::connect(&outer.socket).and_then(|mut client| {
-            client.call::<Value>(method::OPEN, params, Some(LEFT_ALONE)).map(|_| client)
+            match client.call::<Value>(method::OPEN, params, Some(LEFT_ALONE)) {
+                // It was stopped just now, and opens it when it goes on, if the connection is there.
+                Ok(_) | Err(CallError::NotYet) => Ok(client),
+                Err(error) => Err(error),
+            }
         });
         let client = match opened {
             Ok(client) => Some(client),
