@@ -236,6 +236,9 @@ fn run_as(
     let outcome = shim::run_with(&child, options, &mut tap, keyboard.as_ref());
     // The eyes first: what is left on the screen belongs to the last turn.
     drop((tap, eyes));
+    if !outcome.as_ref().is_ok_and(has_quit) {
+        started.place.leave();
+    }
     // Nobody says anything any more, and all sessions are told of the end.
     let opened = started.server.map(Server::stop);
     drop(started.coming_back);
@@ -312,16 +315,21 @@ fn guard(sockets: &[PathBuf], last_word: impl FnOnce()) {
 
 /// Tells the faces how the agent ended; `None`: it never ran.
 fn end(presence: Presence, ending: Option<&Ending>, comes_back: bool) {
-    match ending.map(|ending| (ending.ended_by, ending.status)) {
+    match ending {
         // What cannot come back now may do so later.
         None if comes_back => {}
-        // The user quit, by whatever way the agent offers.
-        None | Some((None, Status::Exited(_))) => presence.release(),
+        None => presence.release(),
+        Some(ending) if has_quit(ending) => presence.release(),
         // The agent crashed, or somebody closed the terminal, or stopped us: nothing runs any more, and the
         // session can be resumed.
-        Some((None, Status::Signaled(_)) | (Some(_), _)) => presence.ended(),
+        Some(_) => presence.ended(),
     }
     presence.close();
+}
+
+/// Whether the user quit, by whatever way the agent offers.
+fn has_quit(ending: &Ending) -> bool {
+    ending.ended_by.is_none() && matches!(ending.status, Status::Exited(_))
 }
 
 /// What is known of the agent, also by what the user says of it.

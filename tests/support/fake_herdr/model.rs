@@ -19,6 +19,9 @@ pub(crate) struct Pane {
     pub(crate) metadata: BTreeMap<String, Value>,
     /// The resume command (H054).
     pub(crate) resume: Option<Vec<String>>,
+    /// `agent_resume` as it was kept over a stop, until the agent that it brings back has another one, and
+    /// whether what was typed has run.
+    pub(crate) restored: Option<(Value, bool)>,
     /// The official source that anchors the pane (H036).
     pub(crate) anchor: Option<String>,
     /// Work has ended that nobody has looked at yet (H031).
@@ -89,6 +92,7 @@ impl Model {
         if let Some(pane) = self.panes.get_mut(pane) {
             pane.holder = None;
             pane.resume = None;
+            pane.restored = None;
         }
     }
 

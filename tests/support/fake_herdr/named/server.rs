@@ -167,6 +167,9 @@ impl Server {
             let line = pane.line().unwrap();
             let shell = self.shells.get_mut(&pane.id).unwrap();
             shell.write(format!("{line}\r").as_bytes());
+            self.shared.with_model(|model| {
+                model.panes.get_mut(&pane.id).unwrap().restored = Some((pane.written, false));
+            });
             let path = self.folder.join("typed");
             let mut log = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
             writeln!(log, "{} {line}", pane.id).unwrap();
@@ -230,8 +233,13 @@ impl Server {
                 let pane = model.panes.get_mut(id).unwrap();
                 pane.foreground = foreground;
                 pane.folder = folder.or(pane.folder.take());
+                if let Some((_, has_run)) = &mut pane.restored {
+                    *has_run |= in_front;
+                }
+                let is_agents = pane.holder.is_some()
+                    || pane.restored.as_ref().is_some_and(|(_, has_run)| *has_run);
                 // Stopped, in the background or dead: the shell is in front (H071).
-                if in_front || pane.holder.is_none() {
+                if in_front || !is_agents {
                     self.idle_since.remove(id);
                 } else if self.idle_since.entry(id.clone()).or_insert_with(Instant::now).elapsed()
                     > GRACE
