@@ -165,11 +165,16 @@ impl FileReceipts {
         if let Some(folder) = path.parent() {
             private_folder(folder).map_err(io::Error::other)?;
         }
-        Self::open_in_folder(path, None)
+        let receipts = Self::open_in_folder(path, None)?;
+        if let Err(error) = receipts.tidy() {
+            tracing::warn!(%error, path = %path.display(), "receipts stay longer than they have to");
+        }
+        Ok(receipts)
     }
 
-    /// As [`open`](Self::open), in a folder that is there. With `trouble`, a disk that fails later is
-    /// told there, and receipts are kept in memory until it works again.
+    /// As [`open`](Self::open), in a folder that is there, and without tidying, which may take as long as the
+    /// start itself. With `trouble`, a disk that fails later is told there, and receipts are kept in memory
+    /// until it works again.
     pub(crate) fn open_in_folder(path: &Path, trouble: Option<Trouble>) -> io::Result<Self> {
         let mut known = Known::default();
         let log = Log::open(path, "receipts", |record| match serde_json::from_slice(record) {
@@ -180,11 +185,17 @@ impl FileReceipts {
             Err(_) => false,
         })?;
         log.sync()?;
-        let mut disk = Disk { log, failed_at: None };
-        if let Err(error) = disk.tidy(&known) {
-            tracing::warn!(%error, path = %path.display(), "receipts stay longer than they have to");
-        }
+        let disk = Disk { log, failed_at: None };
         Ok(Self { disk: Mutex::new(disk), known: Mutex::new(known), trouble })
+    }
+
+    /// Writes the file anew where most of it is of no use any more.
+    ///
+    /// # Errors
+    /// It could not be written, and stays as it was.
+    pub(crate) fn tidy(&self) -> io::Result<()> {
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        disk.tidy(|| self.known().lines())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
@@ -238,21 +249,21 @@ impl FileReceipts {
             }
             (None, Some(_)) => disk.log.append(&line, durably).err(),
         };
-        let mut known = self.known();
-        known.apply(line);
+        self.known().apply(line);
+        // What is known changes below the disk's lock only, so it is not locked for longer.
+        let lines = || self.known().lines();
         let failed = match disk.failed_at {
             // All of it, with what was said meanwhile.
             Some(at) if at.elapsed() >= RETRY => {
-                let written = disk.log.rewrite(known.lines());
+                let written = disk.log.rewrite(lines());
                 disk.failed_at = None;
                 written.err()
             }
-            _ if disk.failed_at.is_none() && disk.log.lines().is_multiple_of(LOOK_EVERY) => {
-                disk.tidy(&known).err().or(failed)
+            None if disk.log.lines().is_multiple_of(LOOK_EVERY) || disk.log.is_long() => {
+                disk.tidy(lines).err().or(failed)
             }
             _ => failed,
         };
-        drop(known);
         if let (Some(error), Some(trouble)) = (&failed, &self.trouble) {
             disk.failed_at = Some(Instant::now());
             trouble.tell(error);
@@ -262,14 +273,12 @@ impl FileReceipts {
 }
 
 impl Disk {
-    /// Writes the log anew where most of it is of no use any more: not before, so that no start is
-    /// much slower than others. Also where a part of it is damaged.
-    fn tidy(&mut self, known: &Known) -> io::Result<()> {
-        if self.log.lines() < 1000 && !self.log.is_damaged() {
+    fn tidy(&mut self, lines: impl FnOnce() -> Vec<Line>) -> io::Result<()> {
+        if !self.log.is_wasteful(0) {
             return Ok(());
         }
-        let kept = known.lines();
-        if self.log.lines() > 1000 + 2 * kept.len() || self.log.is_damaged() {
+        let kept = lines();
+        if self.log.is_wasteful(kept.len()) {
             self.log.rewrite(kept)?;
         }
         Ok(())

@@ -110,7 +110,6 @@ impl FileRecords {
             index.insert(record.session_id.clone(), Entry { record, is_uncounted });
             true
         })?;
-        let lines = panes.lines();
         for entry in index.values_mut() {
             entry.record.is_open = false;
         }
@@ -118,7 +117,7 @@ impl FileRecords {
         let index = Arc::new(Mutex::new(index));
         let receipts = Arc::new(receipts);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut writer = Writer {
+        let writer = Writer {
             panes,
             index: index.clone(),
             chat_folder,
@@ -131,9 +130,6 @@ impl FileRecords {
             partials_due: None,
             taken: Vec::new(),
         };
-        if writer.panes.is_damaged() || lines > 1000 + 2 * lock(&index).len() {
-            writer.rewrite_panes();
-        }
         let (notes, received) = mpsc::channel();
         let (tell, done) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("records".to_owned());
@@ -297,16 +293,6 @@ impl History for FileRecords {
             let (items, next) = part(&items, &page);
             HistoryItems { items, next }
         }))
-    }
-}
-
-impl Writer {
-    fn rewrite_panes(&mut self) {
-        let all: Vec<Line> =
-            lock(&self.index).values().map(|entry| Line::Pane(entry.record.clone())).collect();
-        if let Err(error) = self.panes.rewrite(all) {
-            self.trouble.tell(&error);
-        }
     }
 }
 
