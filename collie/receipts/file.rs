@@ -391,6 +391,32 @@ mod tests {
         assert_eq!(FileReceipts::open(&path).unwrap().untaken(), []);
     }
 
+    /// However long the texts are that were delivered, and however few.
+    #[test]
+    fn a_file_of_long_lines_is_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own/receipts");
+        let store = FileReceipts::open(&path).unwrap();
+        let text = "x".repeat(64 * 1024);
+        for number in 0..200 {
+            let id = format!("r{number}");
+            let send = StoredSend {
+                pane_id: "p".to_owned(),
+                request_id: id.clone(),
+                text: text.clone(),
+                steer: false,
+            };
+            store.put(Receipt { send: Some(send), ..receipt(&id, None) }).unwrap();
+            store.delivered(&id).unwrap();
+        }
+        let length = fs::metadata(&path).unwrap().len();
+        assert!(length < 5 * 1024 * 1024, "{length} bytes");
+        drop(store);
+        let store = FileReceipts::open(&path).unwrap();
+        assert!(matches!(store.get("r0"), Lookup::Kept(_)));
+        assert_eq!(store.undelivered(), []);
+    }
+
     #[test]
     fn a_tail_torn_at_any_byte_is_cut_off() {
         let folder = tempfile::tempdir().unwrap();
