@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::memory::Index;
-use super::{Lookup, Receipt, ReceiptStore, StoredAnswer, StoredSend};
+use super::{Lookup, Receipt, ReceiptGroup, ReceiptStore, StoredAnswer, StoredSend};
 use crate::collie::log::Log;
 use crate::collie::trouble::Trouble;
 use crate::os::private::private_folder;
@@ -73,6 +73,8 @@ enum Line {
     Giving(String),
     /// A text is in the chat, or was refused there.
     Delivered(String),
+    /// A pane's receipts are dropped.
+    Forgotten(String),
     /// Written by a rewrite only: digests of the dropped ids.
     Dropped(Vec<u64>),
     /// Written by a rewrite only: an answer that waits, and whose receipt was dropped.
@@ -109,6 +111,7 @@ impl Known {
                 }
             }
             Line::Delivered(id) => self.sends.retain(|(send, _)| send.request_id != id),
+            Line::Forgotten(pane) => self.index.drop_group(&ReceiptGroup::Pane(pane)),
             Line::Dropped(digests) => self.index.drop_digests(digests),
             Line::Untaken(answer) => self.wait(answer),
             Line::Undelivered(send, given) => self.send(send, given),
@@ -200,6 +203,16 @@ impl FileReceipts {
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A pane is forgotten, and its receipts with it: they would pile up for ever.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub(crate) fn forget_pane(&self, pane_id: &str) -> io::Result<()> {
+        let group = ReceiptGroup::Pane(pane_id.to_owned());
+        let line = Line::Forgotten(pane_id.to_owned());
+        self.append_if(line, false, |known| known.index.has_group(&group))
     }
 
     /// Whether this raising of an ask was answered, as far as receipts are kept.
@@ -345,7 +358,6 @@ impl ReceiptStore for FileReceipts {
 mod tests {
     use std::fs;
 
-    use super::super::ReceiptGroup;
     use super::*;
     use crate::collie::wire::AnswerValue;
 
@@ -389,6 +401,25 @@ mod tests {
         store.taken("p", "q").unwrap();
         drop(store);
         assert_eq!(FileReceipts::open(&path).unwrap().untaken(), []);
+    }
+
+    /// Its receipts are gone with it, and what they were for is still not done again.
+    #[test]
+    fn a_forgotten_pane_takes_its_receipts_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own/receipts");
+        let store = FileReceipts::open(&path).unwrap();
+        store.put(receipt("a", None)).unwrap();
+        let other = ReceiptGroup::Pane("other".to_owned());
+        store.put(Receipt { group: other, ..receipt("b", None) }).unwrap();
+        store.forget_pane("p").unwrap();
+        let length = fs::metadata(&path).unwrap().len();
+        store.forget_pane("p").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), length, "it is said once");
+        drop(store);
+        let store = FileReceipts::open(&path).unwrap();
+        assert_eq!(store.get("a"), Lookup::Dropped);
+        assert!(matches!(store.get("b"), Lookup::Kept(_)));
     }
 
     /// However long the texts are that were delivered, and however few.

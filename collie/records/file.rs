@@ -113,7 +113,9 @@ impl FileRecords {
         for entry in index.values_mut() {
             entry.record.is_open = false;
         }
-        forget(&mut index, &chat_folder, SystemTime::now());
+        for pane_id in forget(&mut index, &chat_folder, SystemTime::now()) {
+            receipts.forget_pane(&pane_id)?;
+        }
         let index = Arc::new(Mutex::new(index));
         let receipts = Arc::new(receipts);
         let waiting = Arc::new(AtomicUsize::new(0));
@@ -305,8 +307,9 @@ fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
     index.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets go of what is too old, and of the oldest of what is too much.
-fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) {
+/// Lets go of what is too old, and of the oldest of what is too much. Gives the panes that nobody knows any
+/// more.
+fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) -> HashSet<String> {
     let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
     let mut found: Vec<(SystemTime, u64, String)> = index
         .values()
@@ -320,10 +323,11 @@ fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) {
         .collect();
     found.sort_by_key(|found| Reverse(found.0));
     let mut bytes = 0;
+    let mut forgotten = HashSet::new();
     for (place, (last, size, session_id)) in found.into_iter().enumerate() {
         bytes += size;
         if place >= CONVERSATIONS || bytes > CHAT_BYTES || age(last) > AGE {
-            index.remove(&session_id);
+            forgotten.extend(index.remove(&session_id).map(|entry| entry.record.pane_id));
             remove(&chat_path(chat_folder, &session_id));
         }
     }
@@ -337,6 +341,10 @@ fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) {
             remove(&path);
         }
     }
+    for entry in index.values() {
+        forgotten.remove(&entry.record.pane_id);
+    }
+    forgotten
 }
 
 fn remove(path: &Path) {

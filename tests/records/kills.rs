@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use super::support::phone::Phone;
-use super::support::terminal::{Terminal, eventually, is_alive};
+use super::support::terminal::{Modes, Terminal, eventually, is_alive};
 use super::{PROGRAM, User, kill_all, kill_each, log, tree, try_post, try_request};
 use crate::support::fake_herdr::model::Model;
 
@@ -195,7 +195,7 @@ fn kills_at_random_moments_lose_nothing_and_do_nothing_twice() {
             stop.store(true, Ordering::Relaxed);
         });
         if !victims.is_empty() {
-            terminal.wait_for_modes("a shell", |modes| modes.is_cooked());
+            terminal.wait_for_modes("a shell", Modes::is_cooked);
             eventually("no socket and no lock", || left(&user).is_empty());
         }
         let pane = user.herdr.pane("w1:p1");
