@@ -221,6 +221,7 @@ impl Pane {
             if self.holder.as_ref().is_none_or(|holder| holder.source != source) {
                 // The last writer holds the pane, and the command of the one before goes.
                 self.resume = None;
+                self.restored.take_if(|(resume, _)| resume["source"] != source);
             }
             self.unseen = state == "idle" && (self.unseen || was.as_deref() == Some("working"));
             self.holder = Some(Holder {
@@ -233,6 +234,7 @@ impl Pane {
         if let Some(words) = resume.and_then(Value::as_array) {
             let words = words.iter().filter_map(Value::as_str).map(str::to_owned).collect();
             self.resume = Some(words);
+            self.restored = None;
         }
     }
 
@@ -244,6 +246,7 @@ impl Pane {
         if self.holder.as_ref().is_some_and(holds) {
             self.holder = None;
             self.resume = None;
+            self.restored = None;
             self.unseen = false;
         }
     }
