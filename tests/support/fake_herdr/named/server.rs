@@ -97,6 +97,10 @@ pub(super) fn run(name: &str) -> Exit {
         Some(panes) => {
             for pane in panes {
                 if pane.resume.is_some() && takes_commands && resumes_agents() {
+                    server.shared.with_model(|model| {
+                        let restored = Some((pane.written.clone(), false));
+                        model.panes.get_mut(&pane.id).unwrap().restored = restored;
+                    });
                     server.waiting.push(pane);
                 } else {
                     server.start_shell(&pane.id, &pane.folder, Surroundings::Login);
@@ -167,9 +171,6 @@ impl Server {
             let line = pane.line().unwrap();
             let shell = self.shells.get_mut(&pane.id).unwrap();
             shell.write(format!("{line}\r").as_bytes());
-            self.shared.with_model(|model| {
-                model.panes.get_mut(&pane.id).unwrap().restored = Some((pane.written, false));
-            });
             let path = self.folder.join("typed");
             let mut log = fs::OpenOptions::new().append(true).create(true).open(path).unwrap();
             writeln!(log, "{} {line}", pane.id).unwrap();
