@@ -14,6 +14,9 @@ use crate::os::private::locked_file;
 
 /// The version of the lines that this program writes.
 const VERSION: u32 = 1;
+/// How many lines and bytes a log has at least before it is written anew, however few are of use.
+const LEAST_LINES: usize = 1000;
+const LEAST_BYTES: u64 = 4 * 1024 * 1024;
 /// What comes before the part of a line that its checksum is over.
 const PREFIX: usize = r#"{"crc":"00000000","#.len();
 
@@ -27,6 +30,8 @@ pub(crate) struct Log {
     end: u64,
     /// How many records it holds.
     lines: usize,
+    /// How long it was when all of it was of use; 0 if that is not known.
+    useful: u64,
     /// Lines were left out because they, or the first one, were damaged.
     is_damaged: bool,
     /// Half a line may stand at the end, and could not be cut off.
@@ -100,6 +105,7 @@ impl Log {
             kind,
             end: 0,
             lines: found.records,
+            useful: 0,
             is_damaged: found.damaged > 0,
             has_rest: false,
         };
@@ -118,6 +124,18 @@ impl Log {
     /// How many records it holds.
     pub(crate) fn lines(&self) -> usize {
         self.lines
+    }
+
+    /// Whether it is to be written anew, when so many records say all: most of it is of no use any more, by
+    /// their number or, since some are long, by their length. Not before, so that each record is written
+    /// three times at most. Also where a part of it is damaged.
+    pub(crate) fn is_wasteful(&self, kept: usize) -> bool {
+        self.is_damaged || self.lines > LEAST_LINES + 2 * kept || self.is_long()
+    }
+
+    /// Whether it is by its length, which needs no count.
+    pub(crate) fn is_long(&self) -> bool {
+        self.end > LEAST_BYTES + 2 * self.useful
     }
 
     /// Its length in bytes.
@@ -178,7 +196,7 @@ impl Log {
         });
         match written {
             Ok((lines, end)) => {
-                (self.file, self.lines, self.end) = (file, lines, end);
+                (self.file, self.lines, self.end, self.useful) = (file, lines, end, end);
                 (self.is_damaged, self.has_rest) = (false, false);
                 sync_folder(&self.path)
             }
@@ -291,11 +309,17 @@ fn record(line: &mut [u8]) -> Option<&[u8]> {
     let (prefix, rest) = line.split_at_checked(PREFIX)?;
     let checksum = prefix.strip_prefix(br#"{"crc":""#)?.strip_suffix(br#"","#)?;
     // Compared as it is written: upper case, which a flipped bit makes, is no checksum of ours.
-    if checksum != format!("{:08x}", crc32fast::hash(rest)).as_bytes() {
+    if checksum != hex(crc32fast::hash(rest)) {
         return None;
     }
     line[PREFIX - 1] = b'{';
     Some(&line[PREFIX - 1..])
+}
+
+/// As `{:08x}`, for many lines at a start.
+fn hex(checksum: u32) -> [u8; 8] {
+    let digits = [28, 24, 20, 16, 12, 8, 4, 0].map(|shift| (checksum >> shift & 15) as usize);
+    digits.map(|digit| b"0123456789abcdef"[digit])
 }
 
 fn beside(path: &Path, suffix: &str) -> PathBuf {

@@ -82,6 +82,10 @@ fn all_is_well() {
     assert_eq!(found.of("resume").0, "ok");
     assert_eq!(found.of("identity").0, "ok");
     assert_eq!(found.of("command").0, "ok");
+    let folder = patient.folder.path().join(".local/state/agent-presence/collie");
+    let kept = format!("sessions are kept in {}; ", folder.display());
+    assert_eq!(found.of("records"), ("ok", kept));
+    assert_eq!(fs::read_dir(folder).unwrap().count(), 0, "nothing of the trial is left");
     for unknown in ["presence", "holder", "seq", "collie"] {
         assert_eq!(found.of(unknown).0, "note", "{unknown}");
     }
@@ -118,6 +122,38 @@ fn every_fault_is_named_and_says_what_to_do() {
         command.env("COLLIE_DURABLE_SOCKET", "/tmp/nobody/collie.sock");
     });
     assert_eq!(nobody.of("collie").0, "fix");
+}
+
+/// Outside by a trial, inside by what the presence says.
+#[test]
+fn whether_sessions_can_be_kept_is_told() {
+    let patient = Patient::new(Behaviour::Answers);
+    let state = patient.folder.path().join(".local/state/agent-presence");
+    fs::create_dir_all(&state).unwrap();
+    fs::write(state.join("collie"), "in the way").unwrap();
+    let ask = "\"$AGENT_PRESENCE_BIN\" doctor --json";
+    let inside = |options: &[&str]| {
+        let mut command = patient.command();
+        command.args(["wrap", "--agent", "a"]).args(options).args(["--", "sh", "-c", ask]);
+        let mut command = command.stdin(Stdio::null()).output().unwrap();
+        // Its first words are for the user.
+        let start = command.stdout.iter().position(|&byte| byte == b'{').unwrap();
+        command.stdout.drain(..start);
+        findings(&command)
+    };
+    for found in [patient.doctor(&[], |_| {}), inside(&[])] {
+        assert_eq!(found.of("records").0, "fix", "{:#}", found.report);
+        let text = found.of("records").1;
+        assert!(text.starts_with("sessions are kept in memory only: "), "{text}");
+        assert!(text.contains("agent-presence/collie") && text.contains("writable"), "{text}");
+    }
+    assert_eq!(inside(&["--no-records"]).of("records").0, "note");
+    fs::remove_file(state.join("collie")).unwrap();
+    assert_eq!(inside(&[]).of("records").0, "ok");
+    let nowhere = patient.doctor(&[], |command| {
+        command.env_remove("HOME");
+    });
+    assert_eq!(nowhere.of("records").0, "fix");
 }
 
 #[cfg(target_os = "linux")] // macOS has no `setsid` command.

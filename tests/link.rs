@@ -392,3 +392,37 @@ fn more_than_256_asks_at_once_are_refused() {
     assert_eq!(answered, [json!(300), json!(5)]);
     assert_eq!(Phone::at(user.socket("prog")).pane("s")["asks"].as_array().unwrap().len(), 255);
 }
+
+/// Who asks over stdin is the agent itself: its end withdraws nothing that it can ask again.
+#[test]
+fn an_open_card_is_there_when_the_program_comes_back() {
+    let user = User::new();
+    let phone = Phone::at(user.socket("prog"));
+    let approve = |id| json!({"session": "s", "tool": "deploy", "call": id});
+    let mut link = Link::start(&user, None, "");
+    link.call("open", &json!({"session": "s"}));
+    link.request(1, "approve", &approve("c1"));
+    let (_, card) = phone.wait_for_ask();
+    drop(link.stdin.take());
+    assert_eq!(link.program.wait().unwrap().code(), Some(0));
+
+    let mut link = Link::start(&user, None, "");
+    link.call("open", &json!({"session": "s"}));
+    assert_eq!(phone.pane("s")["asks"], json!([card]));
+    let answer = phone.answer("s", card["id"].as_str().unwrap(), &json!({"optionIds": ["allow"]}));
+    assert_eq!(answer.status, 200);
+    link.request(2, "approve", &approve("c1"));
+    assert_eq!(link.read()["result"]["approved"], true);
+    // What it withdraws itself is gone.
+    link.request(3, "approve", &approve("c2"));
+    phone.wait_for_ask();
+    link.request(4, "withdraw", &json!({"request": 3}));
+    let mut answered = [link.read()["id"].clone(), link.read()["id"].clone()];
+    answered.sort_by_key(Value::to_string);
+    assert_eq!(answered, [json!(3), json!(4)]);
+    drop(link.stdin.take());
+    assert_eq!(link.program.wait().unwrap().code(), Some(0));
+    let mut link = Link::start(&user, None, "");
+    link.call("open", &json!({"session": "s"}));
+    assert_eq!(phone.pane("s")["asks"], json!([]));
+}

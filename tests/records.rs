@@ -1,18 +1,18 @@
-//! A wrapped session that is killed and comes back on the phone. `RECORDS_KILLS` sets how often it is
-//! killed at a random moment.
+//! A wrapped session that is killed and comes back on the phone.
 
 #![allow(clippy::panic, clippy::unwrap_used, reason = "what fails here fails the test")]
 #![allow(clippy::print_stdout, reason = "what a run by hand counts")]
 #![allow(dead_code, reason = "a part of the user is for other tests")]
 
+#[path = "records/kills.rs"]
+mod kills;
 mod support;
 #[path = "shim/user.rs"]
 mod user;
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
-use std::time::{Duration, Instant};
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -34,21 +34,6 @@ echo "verdict $?" >>"$LOG"
 exec cat
 "#;
 
-/// Asks about one call after the other, and goes on with the next one when it may.
-const ASKS_ON: &str = r#"#!/bin/sh
-read -r call <"$COUNT"
-while :; do
-    if "$AP" approve --call "c$call" tool "{\"n\":$call}"; then
-        echo "allowed $call" >>"$LOG"
-        call=$((call + 1))
-        echo $call >"$COUNT.new"
-        mv "$COUNT.new" "$COUNT"
-    else
-        sleep 0.02
-    fi
-done
-"#;
-
 /// The last thread of a killed process may still have its files.
 fn wait_for_the_lock(user: &User) {
     let Ok(lock) = fs::File::open(user.path("run/c.sock.lock")) else { return };
@@ -59,17 +44,21 @@ fn life(user: &User, program: &str, number: u32) -> Terminal {
     wait_for_the_lock(user);
     let mut command = user.wrap(&["--", program]);
     command.env("AP", PROGRAM).env("LIFE", number.to_string());
-    for (name, file) in [("GO", "go"), ("LOG", "log"), ("COUNT", "count")] {
+    for (name, file) in [("GO", "go"), ("LOG", "log")] {
         command.env(name, user.path(file));
     }
     let terminal = Terminal::start(&mut command);
-    let phone = user.phone();
-    // The listener of a killed process lives until its last thread is gone.
+    wait_until_served(user);
+    terminal
+}
+
+/// The listener of a killed process lives until its last thread is gone.
+fn wait_until_served(user: &User) {
+    let socket = user.path("run/c.sock");
     eventually("an answer", || {
-        let hello = try_request(phone.socket(), "GET", "hello", "");
+        let hello = try_request(&socket, "GET", "hello", "");
         hello.is_some_and(|hello| hello.json()["phase"] == "ready")
     });
-    terminal
 }
 
 /// Everything that runs below a process, and itself.
@@ -86,18 +75,19 @@ fn tree(pid: u32) -> Vec<u32> {
 /// kill -9 of all of it, so that nobody can say goodbye.
 fn kill_all(terminal: Terminal) {
     let pids = tree(terminal.pid());
-    kill_each(terminal, &pids);
+    kill_each(&pids);
+    drop(terminal);
+    eventually("the end of all", || !pids.iter().any(|&pid| is_alive(pid)));
 }
 
-fn kill_each(terminal: Terminal, pids: &[u32]) {
+/// kill -9 of several at once.
+fn kill_each(pids: &[u32]) {
     // Stopped first, so that none sees the end of another.
     for signal in [Signal::SIGSTOP, Signal::SIGKILL] {
         for &pid in pids {
             let _ = kill(Pid::from_raw(pid.cast_signed()), signal);
         }
     }
-    drop(terminal);
-    eventually("the end of all", || !pids.iter().any(|&pid| is_alive(pid)));
 }
 
 fn log(user: &User) -> Vec<String> {
@@ -281,53 +271,6 @@ fn without_records_nothing_is_on_the_disk() {
     assert_eq!(phone.hello()["caps"]["history"], false);
 }
 
-/// What a phone knows of one life after the other.
-#[derive(Default)]
-struct Person {
-    /// The last acknowledged answer: path, body, and what came back.
-    last: Option<(String, Value, Value)>,
-    acknowledged: Vec<u64>,
-    /// Calls that were answered, and asked about again.
-    again: usize,
-}
-
-impl Person {
-    /// Answers what is asked until `end`.
-    fn answer_until(&mut self, socket: &Path, end: Instant) {
-        while Instant::now() < end {
-            let asked = ask(socket);
-            let Some((id, number)) = asked else {
-                std::thread::sleep(Duration::from_millis(1));
-                continue;
-            };
-            self.again += usize::from(self.acknowledged.contains(&number));
-            let path = format!("panes/s/asks/{id}");
-            let request_id = format!("r{number}-{}", self.acknowledged.len());
-            let body = json!({"requestId": request_id, "answer": {"optionIds": ["allow"]}});
-            if let Some(reply) = try_post(socket, &path, &body).filter(|reply| reply.status == 200)
-            {
-                self.acknowledged.push(number);
-                self.last = Some((path, body, reply.json()));
-            }
-        }
-    }
-
-    fn check_replay(&self, phone: &Phone) {
-        let Some((path, body, first)) = &self.last else { return };
-        let mut again = phone.post(path, body).json();
-        let replayed = again.as_object_mut().unwrap().remove("replayed");
-        assert_eq!((replayed, &again), (Some(json!(true)), first));
-    }
-}
-
-/// The open ask, and the number of its call.
-fn ask(socket: &Path) -> Option<(String, u64)> {
-    let state = try_request(socket, "GET", "state", "")?;
-    let ask = state.status.eq(&200).then(|| state.json())?["panes"][0]["asks"][0].clone();
-    let number = ask["toolCallId"].as_str()?.strip_prefix('c')?.parse().ok()?;
-    Some((ask["id"].as_str()?.to_owned(), number))
-}
-
 fn try_post(socket: &Path, path: &str, body: &Value) -> Option<Reply> {
     try_request(socket, "POST", path, &body.to_string())
 }
@@ -353,47 +296,4 @@ fn try_request(socket: &Path, method: &str, path: &str, body: &str) -> Option<Re
         head: String::from_utf8_lossy(&reply[..end]).into_owned(),
         body: reply[end + 4..].to_vec(),
     })
-}
-
-#[test]
-fn kills_at_random_moments_lose_no_answer() {
-    let kills: u32 =
-        std::env::var("RECORDS_KILLS").ok().and_then(|kills| kills.parse().ok()).unwrap_or(10);
-    let user = User::new();
-    let program = user.program("agent", ASKS_ON);
-    fs::write(user.path("count"), "1\n").unwrap();
-    let socket: PathBuf = user.path("run/c.sock");
-    let mut person = Person::default();
-    for round in 0..kills {
-        let terminal = life(&user, &program, round);
-        person.check_replay(&user.phone());
-        let lives = Duration::from_millis(u64::from(round) * 37 % 150);
-        person.answer_until(&socket, Instant::now() + lives);
-        // The wrap alone, the agent alone, and all of it: what is left has to end by itself.
-        let pids = tree(terminal.pid());
-        match round % 3 {
-            0 => kill_each(terminal, &pids),
-            which => {
-                let victim = if which == 1 { pids[0] } else { pids[pids.len() - 1] };
-                let _ = kill(Pid::from_raw(victim.cast_signed()), Signal::SIGKILL);
-                person.answer_until(&socket, Instant::now() + Duration::from_millis(20));
-                let pids = [tree(terminal.pid()), pids].concat();
-                kill_each(terminal, &pids);
-            }
-        }
-    }
-    let terminal = life(&user, &program, kills);
-    person.check_replay(&user.phone());
-    let last = person.acknowledged.iter().max().copied().unwrap_or(0);
-    let end = Instant::now() + Duration::from_secs(20);
-    while !log(&user).contains(&format!("allowed {last}")) {
-        assert!(Instant::now() < end, "{last} was acknowledged, and is not in {:?}", log(&user));
-        person.answer_until(&socket, Instant::now() + Duration::from_millis(20));
-    }
-    for number in &person.acknowledged {
-        assert!(log(&user).contains(&format!("allowed {number}")), "{number} was lost");
-    }
-    assert_eq!(person.again, 0, "nobody is asked again for what was acknowledged");
-    println!("{} answers in {kills} kills", person.acknowledged.len());
-    kill_all(terminal);
 }

@@ -168,9 +168,13 @@ impl Edit<'_> {
     }
 
     pub(super) fn decide_without_answer(&mut self, pane_id: &str, ask_id: &str, by: DecidedBy) {
+        let is_leaving = self.state.is_leaving;
         let Some(ask) = self.open_ask_mut(pane_id, ask_id) else {
             return;
         };
+        if is_leaving && ask.again && by == DecidedBy::Program {
+            return;
+        }
         if ask.claimed {
             ask.otherwise.get_or_insert(by);
             return;

@@ -253,6 +253,12 @@ impl Core {
         self.edit(|edit| edit.set_phase(Phase::Ready));
     }
 
+    /// The program ends, and may come back: from now on an ask that can be raised again stays open in the
+    /// records, whoever lets go of it, since an exit is no answer.
+    pub(crate) fn leave(&self) {
+        self.edit(|edit| edit.state.is_leaving = true);
+    }
+
     /// Answers a request. It is to be called on a tokio runtime; an action runs on when the future
     /// is dropped, so that a broken connection stops nothing halfway.
     pub async fn handle(&self, request: Request, caller: Caller) -> Response {

@@ -44,6 +44,8 @@ pub(super) struct State {
     pub(super) undelivered: HashSet<String>,
     /// The writes that run now, by request id.
     pub(super) running: HashMap<String, Running>,
+    /// The program ends and comes back: what it can ask again stays open.
+    pub(super) is_leaving: bool,
     /// What happens by itself, the next first.
     pub(super) due: BinaryHeap<Reverse<(Instant, Due)>>,
     /// The answer to a poll, until something changes.
@@ -176,6 +178,7 @@ impl State {
             undelivered: sends.iter().map(|(send, _)| send.request_id.clone()).collect(),
             sends,
             running: HashMap::new(),
+            is_leaving: false,
             due: BinaryHeap::new(),
             view: None,
         }

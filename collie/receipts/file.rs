@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 
 use super::memory::Index;
-use super::{Lookup, Receipt, ReceiptStore, StoredAnswer, StoredSend};
+use super::{Lookup, Receipt, ReceiptGroup, ReceiptStore, StoredAnswer, StoredSend};
 use crate::collie::log::Log;
 use crate::collie::trouble::Trouble;
 use crate::os::private::private_folder;
@@ -73,6 +73,8 @@ enum Line {
     Giving(String),
     /// A text is in the chat, or was refused there.
     Delivered(String),
+    /// A pane's receipts are dropped.
+    Forgotten(String),
     /// Written by a rewrite only: digests of the dropped ids.
     Dropped(Vec<u64>),
     /// Written by a rewrite only: an answer that waits, and whose receipt was dropped.
@@ -109,6 +111,7 @@ impl Known {
                 }
             }
             Line::Delivered(id) => self.sends.retain(|(send, _)| send.request_id != id),
+            Line::Forgotten(pane) => self.index.drop_group(&ReceiptGroup::Pane(pane)),
             Line::Dropped(digests) => self.index.drop_digests(digests),
             Line::Untaken(answer) => self.wait(answer),
             Line::Undelivered(send, given) => self.send(send, given),
@@ -165,11 +168,16 @@ impl FileReceipts {
         if let Some(folder) = path.parent() {
             private_folder(folder).map_err(io::Error::other)?;
         }
-        Self::open_in_folder(path, None)
+        let receipts = Self::open_in_folder(path, None)?;
+        if let Err(error) = receipts.tidy() {
+            tracing::warn!(%error, path = %path.display(), "receipts stay longer than they have to");
+        }
+        Ok(receipts)
     }
 
-    /// As [`open`](Self::open), in a folder that is there. With `trouble`, a disk that fails later is
-    /// told there, and receipts are kept in memory until it works again.
+    /// As [`open`](Self::open), in a folder that is there, and without tidying, which may take as long as the
+    /// start itself. With `trouble`, a disk that fails later is told there, and receipts are kept in memory
+    /// until it works again.
     pub(crate) fn open_in_folder(path: &Path, trouble: Option<Trouble>) -> io::Result<Self> {
         let mut known = Known::default();
         let log = Log::open(path, "receipts", |record| match serde_json::from_slice(record) {
@@ -180,15 +188,31 @@ impl FileReceipts {
             Err(_) => false,
         })?;
         log.sync()?;
-        let mut disk = Disk { log, failed_at: None };
-        if let Err(error) = disk.tidy(&known) {
-            tracing::warn!(%error, path = %path.display(), "receipts stay longer than they have to");
-        }
+        let disk = Disk { log, failed_at: None };
         Ok(Self { disk: Mutex::new(disk), known: Mutex::new(known), trouble })
+    }
+
+    /// Writes the file anew where most of it is of no use any more.
+    ///
+    /// # Errors
+    /// It could not be written, and stays as it was.
+    pub(crate) fn tidy(&self) -> io::Result<()> {
+        let mut disk = self.disk.lock().unwrap_or_else(PoisonError::into_inner);
+        disk.tidy(|| self.known().lines())
     }
 
     fn known(&self) -> MutexGuard<'_, Known> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// A pane is forgotten, and its receipts with it: they would pile up for ever.
+    ///
+    /// # Errors
+    /// It could not be written.
+    pub(crate) fn forget_pane(&self, pane_id: &str) -> io::Result<()> {
+        let group = ReceiptGroup::Pane(pane_id.to_owned());
+        let line = Line::Forgotten(pane_id.to_owned());
+        self.append_if(line, false, |known| known.index.has_group(&group))
     }
 
     /// Whether this raising of an ask was answered, as far as receipts are kept.
@@ -238,21 +262,21 @@ impl FileReceipts {
             }
             (None, Some(_)) => disk.log.append(&line, durably).err(),
         };
-        let mut known = self.known();
-        known.apply(line);
+        self.known().apply(line);
+        // What is known changes below the disk's lock only, so it is not locked for longer.
+        let lines = || self.known().lines();
         let failed = match disk.failed_at {
             // All of it, with what was said meanwhile.
             Some(at) if at.elapsed() >= RETRY => {
-                let written = disk.log.rewrite(known.lines());
+                let written = disk.log.rewrite(lines());
                 disk.failed_at = None;
                 written.err()
             }
-            _ if disk.failed_at.is_none() && disk.log.lines().is_multiple_of(LOOK_EVERY) => {
-                disk.tidy(&known).err().or(failed)
+            None if disk.log.lines().is_multiple_of(LOOK_EVERY) || disk.log.is_long() => {
+                disk.tidy(lines).err().or(failed)
             }
             _ => failed,
         };
-        drop(known);
         if let (Some(error), Some(trouble)) = (&failed, &self.trouble) {
             disk.failed_at = Some(Instant::now());
             trouble.tell(error);
@@ -262,14 +286,12 @@ impl FileReceipts {
 }
 
 impl Disk {
-    /// Writes the log anew where most of it is of no use any more: not before, so that no start is
-    /// much slower than others. Also where a part of it is damaged.
-    fn tidy(&mut self, known: &Known) -> io::Result<()> {
-        if self.log.lines() < 1000 && !self.log.is_damaged() {
+    fn tidy(&mut self, lines: impl FnOnce() -> Vec<Line>) -> io::Result<()> {
+        if !self.log.is_wasteful(0) {
             return Ok(());
         }
-        let kept = known.lines();
-        if self.log.lines() > 1000 + 2 * kept.len() || self.log.is_damaged() {
+        let kept = lines();
+        if self.log.is_wasteful(kept.len()) {
             self.log.rewrite(kept)?;
         }
         Ok(())
@@ -336,7 +358,6 @@ impl ReceiptStore for FileReceipts {
 mod tests {
     use std::fs;
 
-    use super::super::ReceiptGroup;
     use super::*;
     use crate::collie::wire::AnswerValue;
 
@@ -380,6 +401,51 @@ mod tests {
         store.taken("p", "q").unwrap();
         drop(store);
         assert_eq!(FileReceipts::open(&path).unwrap().untaken(), []);
+    }
+
+    /// Its receipts are gone with it, and what they were for is still not done again.
+    #[test]
+    fn a_forgotten_pane_takes_its_receipts_along() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own/receipts");
+        let store = FileReceipts::open(&path).unwrap();
+        store.put(receipt("a", None)).unwrap();
+        let other = ReceiptGroup::Pane("other".to_owned());
+        store.put(Receipt { group: other, ..receipt("b", None) }).unwrap();
+        store.forget_pane("p").unwrap();
+        let length = fs::metadata(&path).unwrap().len();
+        store.forget_pane("p").unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), length, "it is said once");
+        drop(store);
+        let store = FileReceipts::open(&path).unwrap();
+        assert_eq!(store.get("a"), Lookup::Dropped);
+        assert!(matches!(store.get("b"), Lookup::Kept(_)));
+    }
+
+    /// However long the texts are that were delivered, and however few.
+    #[test]
+    fn a_file_of_long_lines_is_written_anew() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("own/receipts");
+        let store = FileReceipts::open(&path).unwrap();
+        let text = "x".repeat(64 * 1024);
+        for number in 0..200 {
+            let id = format!("r{number}");
+            let send = StoredSend {
+                pane_id: "p".to_owned(),
+                request_id: id.clone(),
+                text: text.clone(),
+                steer: false,
+            };
+            store.put(Receipt { send: Some(send), ..receipt(&id, None) }).unwrap();
+            store.delivered(&id).unwrap();
+        }
+        let length = fs::metadata(&path).unwrap().len();
+        assert!(length < 5 * 1024 * 1024, "{length} bytes");
+        drop(store);
+        let store = FileReceipts::open(&path).unwrap();
+        assert!(matches!(store.get("r0"), Lookup::Kept(_)));
+        assert_eq!(store.undelivered(), []);
     }
 
     #[test]

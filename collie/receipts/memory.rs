@@ -79,11 +79,17 @@ impl Index {
     }
 
     pub(super) fn put(&mut self, receipt: Receipt) {
-        let id = receipt.request_id.clone();
-        let group = self.groups.entry(receipt.group.clone()).or_default();
-        if self.receipts.insert(id.clone(), receipt).is_none() {
-            group.push_back(id);
+        if let Some(kept) = self.receipts.get_mut(&receipt.request_id) {
+            *kept = receipt;
+            return;
         }
+        let id = receipt.request_id.clone();
+        if !self.groups.contains_key(&receipt.group) {
+            self.groups.insert(receipt.group.clone(), VecDeque::new());
+        }
+        let Some(group) = self.groups.get_mut(&receipt.group) else { return };
+        group.push_back(id.clone());
+        self.receipts.insert(id, receipt);
         if group.len() > RECEIPTS_PER_GROUP
             && let Some(oldest) = group.pop_front()
         {
@@ -94,6 +100,18 @@ impl Index {
 }
 
 impl Index {
+    pub(super) fn has_group(&self, group: &ReceiptGroup) -> bool {
+        self.groups.contains_key(group)
+    }
+
+    /// Lets go of a group: what belonged to it must not run again.
+    pub(super) fn drop_group(&mut self, group: &ReceiptGroup) {
+        for id in self.groups.remove(group).unwrap_or_default() {
+            self.receipts.remove(&id);
+            self.dropped.insert(digest_of(&id));
+        }
+    }
+
     /// Every receipt, the oldest of each group first.
     pub(super) fn oldest_first(&self) -> impl Iterator<Item = &Receipt> {
         self.groups.values().flatten().filter_map(|id| self.receipts.get(id))

@@ -110,15 +110,16 @@ impl FileRecords {
             index.insert(record.session_id.clone(), Entry { record, is_uncounted });
             true
         })?;
-        let lines = panes.lines();
         for entry in index.values_mut() {
             entry.record.is_open = false;
         }
-        forget(&mut index, &chat_folder, SystemTime::now());
+        for pane_id in forget(&mut index, &chat_folder, SystemTime::now()) {
+            receipts.forget_pane(&pane_id)?;
+        }
         let index = Arc::new(Mutex::new(index));
         let receipts = Arc::new(receipts);
         let waiting = Arc::new(AtomicUsize::new(0));
-        let mut writer = Writer {
+        let writer = Writer {
             panes,
             index: index.clone(),
             chat_folder,
@@ -131,9 +132,6 @@ impl FileRecords {
             partials_due: None,
             taken: Vec::new(),
         };
-        if writer.panes.is_damaged() || lines > 1000 + 2 * lock(&index).len() {
-            writer.rewrite_panes();
-        }
         let (notes, received) = mpsc::channel();
         let (tell, done) = mpsc::sync_channel(1);
         let thread = std::thread::Builder::new().name("records".to_owned());
@@ -300,16 +298,6 @@ impl History for FileRecords {
     }
 }
 
-impl Writer {
-    fn rewrite_panes(&mut self) {
-        let all: Vec<Line> =
-            lock(&self.index).values().map(|entry| Line::Pane(entry.record.clone())).collect();
-        if let Err(error) = self.panes.rewrite(all) {
-            self.trouble.tell(&error);
-        }
-    }
-}
-
 pub(super) fn chat_path(folder: &Path, session_id: &str) -> PathBuf {
     // An id may hold what a file name may not, and be longer.
     folder.join(digest_hex(&[session_id.as_bytes()]))
@@ -319,8 +307,9 @@ fn lock(index: &Mutex<Index>) -> MutexGuard<'_, Index> {
     index.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Lets go of what is too old, and of the oldest of what is too much.
-fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) {
+/// Lets go of what is too old, and of the oldest of what is too much. Gives the panes that nobody knows any
+/// more.
+fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) -> HashSet<String> {
     let age = |at: SystemTime| now.duration_since(at).unwrap_or_default();
     let mut found: Vec<(SystemTime, u64, String)> = index
         .values()
@@ -334,10 +323,11 @@ fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) {
         .collect();
     found.sort_by_key(|found| Reverse(found.0));
     let mut bytes = 0;
+    let mut forgotten = HashSet::new();
     for (place, (last, size, session_id)) in found.into_iter().enumerate() {
         bytes += size;
         if place >= CONVERSATIONS || bytes > CHAT_BYTES || age(last) > AGE {
-            index.remove(&session_id);
+            forgotten.extend(index.remove(&session_id).map(|entry| entry.record.pane_id));
             remove(&chat_path(chat_folder, &session_id));
         }
     }
@@ -351,6 +341,10 @@ fn forget(index: &mut Index, chat_folder: &Path, now: SystemTime) {
             remove(&path);
         }
     }
+    for entry in index.values() {
+        forgotten.remove(&entry.record.pane_id);
+    }
+    forgotten
 }
 
 fn remove(path: &Path) {

@@ -92,6 +92,7 @@ pub(super) struct Writer {
 impl Writer {
     /// Writes until nobody can note anything any more.
     pub(super) fn run(mut self, notes: &Receiver<Note>) {
+        self.tidy();
         loop {
             let due = self.partials_due.into_iter().chain(self.taken.iter().map(|taken| taken.at));
             let next = match due.min() {
@@ -107,6 +108,18 @@ impl Writer {
         }
         // What was taken a moment ago is not noted: the agent may not have come to use it.
         self.write_partials();
+    }
+
+    /// Here, and not while the records are opened, which the start waits for.
+    fn tidy(&mut self) {
+        self.told(self.receipts.tidy());
+        let index = self.index.lock().unwrap_or_else(PoisonError::into_inner);
+        if self.panes.is_wasteful(index.len()) {
+            let all = index.values().map(|entry| Line::Pane(entry.record.clone()));
+            let written = self.panes.rewrite(all);
+            drop(index);
+            self.told(written);
+        }
     }
 
     fn write_due(&mut self, now: Instant) {
@@ -191,7 +204,7 @@ impl Writer {
                 self.failed_at = None;
                 self.panes.rewrite(all())
             }
-            None if self.panes.lines() > 1000 + 2 * index.len() => self.panes.rewrite(all()),
+            None if self.panes.is_wasteful(index.len()) => self.panes.rewrite(all()),
             None => self.panes.append(&Line::Pane(record), false),
         };
         drop(index);

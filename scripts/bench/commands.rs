@@ -148,8 +148,11 @@ pub(crate) fn starts() {
         command.env("XDG_RUNTIME_DIR", folder.path()).env_remove("HERDR_ENV");
         until_up(&mut command)
     };
-    run(&many);
     let records = many.join("agent-presence/sessions");
+    // An agent that is gone at once waits a tenth of a second for its record, and no longer.
+    while !records.exists() {
+        run(&many);
+    }
     let one = fs::read_dir(&records).unwrap().flatten().map(|entry| entry.path());
     let one = fs::read(one.into_iter().find(|path| path.extension().is_some()).unwrap()).unwrap();
     for number in 0..RECORDS {

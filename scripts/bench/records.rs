@@ -30,12 +30,11 @@ pub(crate) fn records() {
             size(&at.join("chat")) / MEGABYTE,
             receipts_of(&at)
         );
-        measure("a start, and its session's pane", &at, |at| {
-            drop(start(at));
-        });
+        // What is written behind a start is not waited for, except here at its end.
+        measure("a start, and its session's pane", &at, start);
         // A chat is never left longer than twice what is kept of it: this one was made by hand.
         let chat = fs::read_dir(at.join("chat")).unwrap().next().unwrap().unwrap().path();
-        lengthen(&chat);
+        lengthen(&chat, LOG);
         let sessions: Vec<String> = (0..CONVERSATIONS).map(|number| format!("s{number}")).collect();
         let mut samples = Vec::new();
         for _ in 0..STARTS {
@@ -53,18 +52,13 @@ pub(crate) fn records() {
         let floor = floor(&at);
         row("10 panes and their views, one of 50 MB", percentile(&mut samples, 0.5), floor);
         fs::remove_dir_all(at.join("chat")).unwrap();
-        lengthen(&at.join("receipts"));
-        let long = fs::read(at.join("receipts")).unwrap();
-        let mut samples = Vec::new();
-        for _ in 0..STARTS {
-            let began = Instant::now();
-            drop(start(&at));
-            samples.push(began.elapsed());
-            // It was written anew.
-            fs::write(at.join("receipts"), &long).unwrap();
+        // It is written anew when it is longer than 4 MiB and twice what is of use: no log of so many receipts
+        // comes to be longer than the first. The second was made by hand.
+        let useful = fs::metadata(at.join("receipts")).unwrap().len();
+        for length in [4 * MEGABYTE + 2 * useful, LOG] {
+            lengthen(&at.join("receipts"), length);
+            start_with_receipts(&at);
         }
-        let floor = self::floor(&at);
-        row("a start with 50 MB of receipts, by hand", percentile(&mut samples, 0.5), floor);
     });
 }
 
@@ -82,6 +76,23 @@ fn start(at: &Path) -> (Core, Pane) {
     let pane = place(&core, "s0");
     core.ready();
     (core, pane)
+}
+
+fn start_with_receipts(at: &Path) {
+    let receipts = at.join("receipts");
+    let text = fs::read(&receipts).unwrap();
+    let mut samples = Vec::new();
+    for _ in 0..STARTS {
+        let began = Instant::now();
+        let started = start(at);
+        samples.push(began.elapsed());
+        drop(started);
+        // It was written anew behind the start. On the disk, so that no start waits for that.
+        fs::write(&receipts, &text).unwrap();
+        fs::File::open(&receipts).unwrap().sync_all().unwrap();
+    }
+    let name = format!("a start with {} MB of receipts", text.len() as u64 / MEGABYTE);
+    row(&name, percentile(&mut samples, 0.5), floor(at));
 }
 
 async fn view(core: &Core, session: &str) {
@@ -118,20 +129,20 @@ fn fill(at: &Path) {
 }
 
 /// Repeats the lines of a log until it is long.
-fn lengthen(log: &Path) {
+fn lengthen(log: &Path, length: u64) {
     let text = fs::read(log).unwrap();
     let first = text.iter().position(|&byte| byte == b'\n').unwrap() + 1;
     let mut file = OpenOptions::new().append(true).open(log).unwrap();
-    while file.metadata().unwrap().len() < LOG {
+    while file.metadata().unwrap().len() < length {
         file.write_all(&text[first..]).unwrap();
     }
 }
 
-fn measure(what: &str, at: &Path, run: impl Fn(&Path)) {
+fn measure<T>(what: &str, at: &Path, run: impl Fn(&Path) -> T) {
     let mut samples: Vec<Duration> = (0..STARTS)
         .map(|_| {
             let began = Instant::now();
-            run(at);
+            let _done = run(at);
             began.elapsed()
         })
         .collect();

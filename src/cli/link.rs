@@ -10,7 +10,7 @@ use std::time::Duration;
 use clap::ValueEnum;
 
 use super::{Exit, Failure, inside, output};
-use crate::link::{Opened, serve};
+use crate::link::{Opened, Served, serve};
 use crate::os::peer;
 use crate::presence::{FaceStatus, Presence, StartError, Takes};
 
@@ -123,7 +123,7 @@ fn serve_on(presence: &Presence, stream: UnixStream, opened: Opened) -> io::Resu
     presence.spawn(async move {
         match tokio::net::UnixStream::from_std(stream) {
             Ok(stream) => {
-                if let Err(dropped) = serve(stream, serving, opened).await {
+                if let Err(dropped) = serve(stream, serving, opened, Served::Agent).await {
                     output::complain(&format!("the link is dropped: {dropped}"));
                 }
             }

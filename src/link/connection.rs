@@ -59,8 +59,17 @@ impl Opened {
 /// Wishes that were told to this connection and have no answer yet, by their request ids.
 type Wishes = Arc<Mutex<HashMap<String, Wish>>>;
 
-/// Serves one connection until it ends. What it still asks then is withdrawn, and what it was asked
-/// is refused: who could answer is gone.
+/// Who is at the other end of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Served {
+    /// A process of the agent.
+    OfAgent,
+    /// The agent itself: the presence ends with it.
+    Agent,
+}
+
+/// Serves one connection until it ends. What it still asks then is withdrawn, unless the agent itself has
+/// gone, which may come back; and what it was asked is refused: who could answer is gone.
 ///
 /// # Errors
 /// Why the connection was dropped, where that was not its client's own doing.
@@ -68,8 +77,9 @@ pub(crate) async fn serve(
     stream: UnixStream,
     presence: Presence,
     opened: Opened,
+    whom: Served,
 ) -> Result<(), Dropped> {
-    let served = serve_until_end(stream, presence, opened.clone()).await;
+    let served = serve_until_end(stream, presence, opened.clone(), whom).await;
     if let Err(dropped) = &served {
         opened.note_drop(dropped);
     }
@@ -80,6 +90,7 @@ async fn serve_until_end(
     stream: UnixStream,
     presence: Presence,
     opened: Opened,
+    whom: Served,
 ) -> Result<(), Dropped> {
     if !Peer::of(&stream).map_err(Dropped::Unknown)?.is_same_user() {
         return Err(Dropped::OtherUser);
@@ -101,6 +112,9 @@ async fn serve_until_end(
     tokio::select! {
         () = connection.read(reader) => {}
         ended = &mut writing => return ended,
+    }
+    if whom == Served::Agent {
+        connection.presence.leave();
     }
     // The answers that are there already are written, for a client that said all at once.
     drop(connection);
@@ -451,7 +465,7 @@ mod tests {
         let presence = Presence::builder("toy").without_collie().without_herdr().start().unwrap();
         let opened = Opened::default();
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let serving = tokio::spawn(serve(ours, presence.clone(), opened.clone()));
+        let serving = tokio::spawn(serve(ours, presence.clone(), opened.clone(), Served::OfAgent));
         // Its answers are as long as the requests' ids, and nobody reads them.
         let id = "x".repeat(10_000);
         let request = format!("{{\"jsonrpc\":\"2.0\",\"id\":\"{id}\",\"method\":\"status\"}}\n");
@@ -461,7 +475,7 @@ mod tests {
         assert_eq!(begun.elapsed(), SLOW_READER_LIMIT);
 
         let (ours, mut theirs) = UnixStream::pair().unwrap();
-        let serving = tokio::spawn(serve(ours, presence, opened));
+        let serving = tokio::spawn(serve(ours, presence, opened, Served::OfAgent));
         theirs.write_all(b"{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"status\"}\n").await.unwrap();
         let mut answer = String::new();
         BufReader::new(&mut theirs).read_line(&mut answer).await.unwrap();

@@ -503,6 +503,8 @@ pub(crate) struct StatusResult {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) collie: Option<CollieStatus>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) records: Option<RecordsStatus>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) link: Option<LinkStatus>,
 }
 
@@ -541,6 +543,15 @@ pub(crate) struct HerdrStatus {
 pub(crate) struct CollieStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) socket: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) off: Option<String>,
+}
+
+/// Where the sessions are kept, or why nowhere.
+#[derive(Debug, Serialize, Deserialize)]
+pub(crate) struct RecordsStatus {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) folder: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) off: Option<String>,
 }

@@ -17,7 +17,7 @@ mod server;
 mod status;
 
 pub(crate) use client::{CallError, Client};
-pub(crate) use connection::{Opened, serve};
+pub(crate) use connection::{Opened, Served, serve};
 pub(crate) use messages::{
     AcceptParams, ApproveParams, ApproveResult, AskParams, AskResult, AskWord, Evidence,
     GlanceResult, HerdrStatus, ItemParams, NestedParams, OpenParams, RefuseParams, SayKind,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::net::UnixListener;
 use tokio::task::JoinSet;
 
-use super::connection::{Opened, serve};
+use super::connection::{Opened, Served, serve};
 use crate::os::private::{PrivateSocket, PrivateSocketError};
 use crate::presence::Presence;
 
@@ -60,7 +60,7 @@ async fn accept(socket: PrivateSocket, presence: Presence, opened: Opened) {
         tokio::select! {
             accepted = listener.accept() => match accepted {
                 Ok((stream, _)) => {
-                    let serving = serve(stream, presence.clone(), opened.clone());
+                    let serving = serve(stream, presence.clone(), opened.clone(), Served::OfAgent);
                     connections.spawn(async {
                         if let Err(dropped) = serving.await {
                             tracing::warn!(%dropped, "the link dropped a connection");

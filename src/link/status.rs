@@ -1,7 +1,9 @@
 //! How the faces are, in the link's words.
 
 use super::connection::Opened;
-use super::messages::{CollieStatus, HerdrStatus, StateWord, StatusParams, StatusResult};
+use super::messages::{
+    CollieStatus, HerdrStatus, RecordsStatus, StateWord, StatusParams, StatusResult,
+};
 use crate::herdr::{self, Ownership, ReadBack, TransportKind};
 use crate::presence::{FaceStatus, Presence, Session};
 
@@ -16,12 +18,18 @@ pub(super) fn status(presence: &Presence, params: &StatusParams, opened: &Opened
         FaceStatus::Off(why) => Some(CollieStatus { socket: None, off: Some(why) }),
         FaceStatus::Absent => None,
     };
+    let records = match status.records {
+        FaceStatus::On(folder) => Some(RecordsStatus { folder: Some(folder), off: None }),
+        FaceStatus::Off(why) => Some(RecordsStatus { folder: None, off: Some(why) }),
+        FaceStatus::Absent => None,
+    };
     let session = params.session.as_deref().and_then(|id| presence.find(id));
     StatusResult {
         agent: presence.agent().to_owned(),
         session: session.filter(Session::is_open).map(|session| session.id().to_owned()),
         herdr,
         collie,
+        records,
         link: opened.dropped(),
     }
 }

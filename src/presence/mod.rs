@@ -210,6 +210,7 @@ impl Presence {
     /// Open asks stay open, for an exit is not an answer. Takes 300 ms at most, whatever the faces
     /// do. Whether the user quit is said by [`Session::release`] before.
     pub fn close(self) {
+        self.leave();
         // A text that was accepted stays in the records, for the agent to have when it comes back.
         self.inner.inbox.close(self.inner.records.records().is_some());
         for session in self.inner.open_sessions() {
@@ -221,6 +222,14 @@ impl Presence {
             reporter.finish(EXIT_LIMIT);
         }
         self.inner.background.stop(deadline.saturating_duration_since(Instant::now()));
+    }
+
+    /// The end has begun, and the agent may come back: what it asks from now on loses its asker, but stays
+    /// open in the records.
+    pub(crate) fn leave(&self) {
+        if let Ok(core) = &self.inner.collie {
+            core.leave();
+        }
     }
 
     /// The agent is gone, and nobody quit it: all its sessions are idle, and ready to be resumed.

@@ -34,6 +34,11 @@ pub(super) enum Target {
     Groups(Option<Pid>),
 }
 
+/// Whether a signal brings the end for certain, be it by the next, harder one.
+pub(super) fn asks_for_end(signal: Signal) -> bool {
+    matches!(signal, Signal::SIGHUP | Signal::SIGTERM)
+}
+
 impl Agent {
     pub(super) fn start(
         image: &Image,

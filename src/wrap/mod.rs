@@ -107,6 +107,9 @@ pub trait Tap {
     /// The user typed something that the terminal does not show: a password. Not called without a PTY.
     fn hidden_input(&mut self) {}
 
+    /// A SIGHUP or SIGTERM asks for the end. The program gets it after this.
+    fn asked_to_end(&mut self) {}
+
     /// The program was stopped, and this process is about to stop too.
     fn suspended(&mut self) {}
 

@@ -7,7 +7,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use super::agent::{Agent, Target};
+use super::agent::{Agent, Target, asks_for_end};
 use super::{Ending, Options, Tap, guardian};
 use crate::os::leader::{Image, Report};
 use crate::os::signals::{Origin, Signals};
@@ -40,12 +40,16 @@ pub(super) fn run(
         if guarded && waits[2].any().unwrap_or(true) {
             // Whoever waited for the guardian believes that all is over.
             guarded = false;
+            tap.asked_to_end();
             agent.hand_on(Signal::SIGHUP, Target::Program);
         }
         if agent.is_escalation_due() {
             agent.escalate(Target::Program);
         }
         for (signal, origin) in signals.drain() {
+            if asks_for_end(signal) {
+                tap.asked_to_end();
+            }
             match signal {
                 // The terminal told its whole process group, and the program is in it.
                 Signal::SIGHUP if origin == Origin::Terminal => agent.note(signal),

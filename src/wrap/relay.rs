@@ -8,7 +8,7 @@ use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::Signal;
 
-use super::agent::{Agent, Target};
+use super::agent::{Agent, Target, asks_for_end};
 use super::escape::Parser;
 use super::keyboard::Keyboard;
 use super::kitty::Kitty;
@@ -232,7 +232,12 @@ impl Relay<'_> {
                 Signal::SIGWINCH => self.pass_size(),
                 _ if self.agent.is_double(signal, origin) => {}
                 Signal::SIGCONT => self.resume(),
-                _ => self.agent.hand_on(signal, Target::Groups(self.master.foreground())),
+                _ => {
+                    if asks_for_end(signal) {
+                        self.tap.asked_to_end();
+                    }
+                    self.agent.hand_on(signal, Target::Groups(self.master.foreground()));
+                }
             }
         }
     }
@@ -443,6 +448,7 @@ impl Relay<'_> {
         self.outward.clear();
         // Below `nohup` the program is to outlive its terminal.
         if self.signals.ignored() & bit(Signal::SIGHUP) == 0 {
+            self.tap.asked_to_end();
             self.agent.hand_on(Signal::SIGHUP, Target::Groups(self.master.foreground()));
         }
     }

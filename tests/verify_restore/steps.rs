@@ -59,6 +59,24 @@ fn a_wrapped_agent_that_names_its_session_passes() {
     author.assert_clean();
 }
 
+/// The lines of the README and of the help.
+#[test]
+fn a_wrapped_agent_with_a_template_passes() {
+    let author = Author::new();
+    author.herdr.link("agent-presence", PROGRAM);
+    let toy_agent = concat!(env!("CARGO_MANIFEST_DIR"), "/scripts/toy-agent");
+    author.agent("toy-agent", &format!("exec {toy_agent} \"$@\""));
+    let resume = "toy-agent --resume {session}";
+    let verdict =
+        author.verify(&["--", "agent-presence", "wrap", "--resume", resume, "--", "toy-agent"]);
+    verdict.assert_passed();
+    let typed = verdict.step("resume")["typed"].as_str().unwrap();
+    assert!(typed.starts_with("agent-presence resume "), "{typed}");
+    let seen = verdict.step("resume")["seen"].to_string();
+    assert!(seen.contains("Resumed session "), "{seen}");
+    author.assert_clean();
+}
+
 #[test]
 fn an_agent_that_does_not_report() {
     let author = Author::new();

@@ -2,6 +2,7 @@
 
 mod collie;
 mod herdr;
+mod records;
 
 use std::env;
 use std::time::Duration;
@@ -90,6 +91,7 @@ pub(super) fn run(arguments: &Arguments) -> Result<Exit, Failure> {
     let presence = presence.ok();
     checks.extend(herdr::checks(arguments, presence.as_ref()));
     checks.push(collie::check(presence.as_ref()));
+    checks.push(records::check(presence.as_ref()));
 
     let well = checks.iter().all(|check| check.verdict != Verdict::Fix);
     let printed = if arguments.json {

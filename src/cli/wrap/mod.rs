@@ -248,6 +248,9 @@ fn run_as(
     };
     // The eyes first: what is left on the screen belongs to the last turn.
     drop((tap, eyes));
+    if ending != TheEnd::Quit {
+        started.place.leave();
+    }
     // Nobody says anything any more, and all sessions are told of the end.
     let opened = started.server.map(Server::stop);
     drop(started.coming_back);

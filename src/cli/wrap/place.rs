@@ -26,6 +26,15 @@ impl Place {
         }
     }
 
+    /// The end has begun, and it is no quit.
+    pub(super) fn leave(&self) {
+        match self {
+            Self::Own { presence, .. } => presence.leave(),
+            // It does not come back by itself.
+            Self::Joined(_) => {}
+        }
+    }
+
     /// Evidence of the state, in force after [`Place::flush`] at the latest. Waits for nobody.
     pub(super) fn signal(&self, rank: Rank, state: State, message: Option<&str>) {
         match self {

@@ -35,6 +35,11 @@ impl Tap for Signals {
         self.session.announce();
     }
 
+    /// Before the agent's own processes hear of it, which drop what they ask.
+    fn asked_to_end(&mut self) {
+        self.session.leave();
+    }
+
     fn output(&mut self, bytes: &[u8]) {
         self.feed.output(bytes);
     }

@@ -19,6 +19,9 @@ pub(crate) struct Pane {
     pub(crate) metadata: BTreeMap<String, Value>,
     /// The resume command (H054).
     pub(crate) resume: Option<Vec<String>>,
+    /// `agent_resume` as it was kept over a stop, until the agent that it brings back has another one, and
+    /// whether what was typed has run.
+    pub(crate) restored: Option<(Value, bool)>,
     /// The official source that anchors the pane (H036).
     pub(crate) anchor: Option<String>,
     /// Work has ended that nobody has looked at yet (H031).
@@ -89,6 +92,7 @@ impl Model {
         if let Some(pane) = self.panes.get_mut(pane) {
             pane.holder = None;
             pane.resume = None;
+            pane.restored = None;
         }
     }
 
@@ -217,6 +221,7 @@ impl Pane {
             if self.holder.as_ref().is_none_or(|holder| holder.source != source) {
                 // The last writer holds the pane, and the command of the one before goes.
                 self.resume = None;
+                self.restored.take_if(|(resume, _)| resume["source"] != source);
             }
             self.unseen = state == "idle" && (self.unseen || was.as_deref() == Some("working"));
             self.holder = Some(Holder {
@@ -229,6 +234,7 @@ impl Pane {
         if let Some(words) = resume.and_then(Value::as_array) {
             let words = words.iter().filter_map(Value::as_str).map(str::to_owned).collect();
             self.resume = Some(words);
+            self.restored = None;
         }
     }
 
@@ -240,6 +246,7 @@ impl Pane {
         if self.holder.as_ref().is_some_and(holds) {
             self.holder = None;
             self.resume = None;
+            self.restored = None;
             self.unseen = false;
         }
     }

@@ -13,6 +13,8 @@ pub(super) struct KeptPane {
     pub(super) folder: PathBuf,
     /// The words of its resume command.
     pub(super) resume: Option<Vec<String>>,
+    /// `agent_resume` as it was written.
+    pub(super) written: Value,
     /// Source, label, folder and words: of two equal ones only the first is restored (H057).
     key: Value,
 }
@@ -31,8 +33,10 @@ pub(super) fn text(model: &Model) -> String {
         let resume = pane.holder.as_ref().zip(pane.resume.as_ref()).map(
             |(holder, argv)| json!({"source": holder.source, "agent": holder.agent, "argv": argv}),
         );
+        // What could not come back yet has not reported, and is not forgotten.
+        let restored = || pane.restored.as_ref().map(|(resume, _)| resume.clone());
         let mut kept = json!({"pane_id": id, "cwd": pane.folder});
-        if let Some(resume) = resume {
+        if let Some(resume) = resume.or_else(restored) {
             kept["agent_resume"] = resume;
         }
         kept
@@ -64,6 +68,7 @@ fn pane(kept: &Value) -> KeptPane {
         id: kept["pane_id"].as_str().unwrap().to_owned(),
         folder: kept["cwd"].as_str().unwrap_or("/").into(),
         resume: words.map(|words| words.iter().map(|word| word.as_str().unwrap().into()).collect()),
+        written: resume.clone(),
         key: json!([resume["source"], resume["agent"], kept["cwd"], resume["argv"]]),
     }
 }

@@ -97,6 +97,10 @@ pub(super) fn run(name: &str) -> Exit {
         Some(panes) => {
             for pane in panes {
                 if pane.resume.is_some() && takes_commands && resumes_agents() {
+                    server.shared.with_model(|model| {
+                        let restored = Some((pane.written.clone(), false));
+                        model.panes.get_mut(&pane.id).unwrap().restored = restored;
+                    });
                     server.waiting.push(pane);
                 } else {
                     server.start_shell(&pane.id, &pane.folder, Surroundings::Login);
@@ -230,8 +234,13 @@ impl Server {
                 let pane = model.panes.get_mut(id).unwrap();
                 pane.foreground = foreground;
                 pane.folder = folder.or(pane.folder.take());
+                if let Some((_, has_run)) = &mut pane.restored {
+                    *has_run |= in_front;
+                }
+                let is_agents = pane.holder.is_some()
+                    || pane.restored.as_ref().is_some_and(|(_, has_run)| *has_run);
                 // Stopped, in the background or dead: the shell is in front (H071).
-                if in_front || pane.holder.is_none() {
+                if in_front || !is_agents {
                     self.idle_since.remove(id);
                 } else if self.idle_since.entry(id.clone()).or_insert_with(Instant::now).elapsed()
                     > GRACE
