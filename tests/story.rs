@@ -329,7 +329,7 @@ fn a_signal_from_outside_is_no_release() {
     }
 }
 
-/// A Herdr that hangs holds up neither the agent nor its end.
+/// A Herdr that hangs holds up neither the agent nor its end: field case 55.
 #[test]
 fn a_herdr_that_hangs_is_not_waited_for() {
     let user = User::new();
