@@ -90,8 +90,7 @@ impl Inbox {
         if let Some(wish) = self.try_recv() {
             return Poll::Ready(Some(wish));
         }
-        let session_ended =
-            self.session.as_ref().is_some_and(|session| session.inner().has_ended());
+        let session_ended = self.session.as_ref().is_some_and(|session| !session.is_open());
         if session_ended || queue.is_closed() {
             return Poll::Ready(None);
         }

@@ -183,7 +183,16 @@ impl Session {
 
     /// Neither released nor closed.
     pub fn is_open(&self) -> bool {
-        !self.inner().has_ended()
+        loop {
+            let inner = self.inner();
+            if !inner.has_ended() {
+                return true;
+            }
+            // One that was replaced between the two looks has a successor by now, which is what counts.
+            if inner.successor().is_none() {
+                return false;
+            }
+        }
     }
 
     /// Herdr shows this session, until another one is named. By default it shows the one that was
