@@ -19,7 +19,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 /// What two answers may take: Herdr gives one each 100 ms at the worst.
-const CLEARING: Duration = Duration::from_millis(150);
+const CLEARING: Duration = Duration::from_millis(220);
 
 /// What the driver does next.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -109,12 +109,12 @@ fn verdicts(herdr: &RestoringHerdr) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// The command that Herdr would keep of a pane if it stopped now.
+/// The command that Herdr would keep of a pane if it stopped now. Null: none, or not the pane yet.
 fn kept(herdr: &RestoringHerdr, pane: &str) -> Value {
     let saved = herdr.saved().unwrap();
     let panes = saved["workspaces"][0]["tabs"][0]["panes"].as_array().unwrap();
-    let pane = panes.iter().find(|kept| kept["pane_id"] == pane).unwrap();
-    pane["agent_resume"]["argv"].clone()
+    let pane = panes.iter().find(|kept| kept["pane_id"] == pane);
+    pane.map_or(Value::Null, |pane| pane["agent_resume"]["argv"].clone())
 }
 
 /// Waits until Herdr has the command of each of these panes, and shows their agents idle.

@@ -270,7 +270,10 @@ impl Server {
 
     fn save(&mut self, text: String) {
         // Others can read it, as they can Herdr's (H054).
-        fs::write(self.folder.join("session.json"), &text).unwrap();
+        // Whoever reads it finds a whole one.
+        let new = self.folder.join("session.json.new");
+        fs::write(&new, &text).unwrap();
+        fs::rename(new, self.folder.join("session.json")).unwrap();
         self.saved = text;
         self.changed_at = None;
     }
