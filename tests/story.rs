@@ -111,7 +111,7 @@ fn the_whole_story() {
     let mut terminal = Terminal::start(&mut user.wrap_in(&herdr, &arguments));
     let phone = Phone::at(user.socket("toy-agent"));
 
-    terminal.wait_for("Toy agent.");
+    terminal.wait_for("> ");
     phone.wait_ready();
     herdr.wait_for_state("idle");
     let metadata = herdr.wait_for(|request| request.method == "pane.report_metadata");
@@ -171,7 +171,7 @@ fn the_cli_is_the_fallback() {
         .env("HERDR_BIN_PATH", herdr.program(FAKE_HERDR, ""));
     let mut terminal = Terminal::start(&mut command);
     herdr.wait_for(|request| request.is_from_cli() && request.state() == Some("idle"));
-    terminal.wait_for("Toy agent.");
+    terminal.wait_for("> ");
     terminal.type_bytes("work\r");
     herdr.wait_for(|request| request.is_from_cli() && request.state() == Some("working"));
     terminal.wait_for("I have looked at: work");
@@ -335,7 +335,7 @@ fn a_herdr_that_hangs_is_not_waited_for() {
     let user = User::new();
     let herdr = FakeHerdr::start(Behaviour::Hangs);
     let mut terminal = Terminal::start(&mut user.wrap_in(&herdr, &["--", TOY_AGENT]));
-    terminal.wait_for("Toy agent.");
+    terminal.wait_for("> ");
     terminal.type_bytes("work\r");
     terminal.wait_for("I have looked at: work");
     let began = Instant::now();

@@ -84,7 +84,7 @@ fn the_run_before_is_a_past_conversation() {
     let runtime = runtime_folder();
     let wrap = ["wrap", "--title", "Fix the build", "--", TOY_AGENT];
     let mut agent = Terminal::start(&mut agent_presence(runtime.path(), &wrap));
-    agent.wait_for("Toy agent.");
+    agent.wait_for("> ");
     agent.type_bytes("look at the log\r");
     agent.wait_for("I have looked at: look at the log");
     agent.type_bytes("exit 0\r");
@@ -154,7 +154,7 @@ fn a_stopped_agent_is_waited_for_behind_the_screen() {
     let runtime = runtime_folder();
     let mut agent =
         Terminal::start(&mut agent_presence(runtime.path(), &["wrap", "--", TOY_AGENT]));
-    agent.wait_for("Toy agent.");
+    agent.wait_for("> ");
     let mut watch = Terminal::start_sized(&mut agent_presence(runtime.path(), &["watch"]), 24, 80);
     watch.wait_for("idle");
     for process in support::terminal::children(agent.pid()) {
